@@ -1,0 +1,32 @@
+"""Heteroskedastic adaptive regularization for JAX: the public names."""
+
+from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
+from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm
+from har_jax.losses import cross_entropy
+from har_jax.objective import WeightedSum, regularized_sum, weighted_sum
+from har_jax.strength import (
+    GroupStatistics,
+    group_statistics,
+    noise_frequency_tau,
+    scale_to_maximum,
+)
+from har_jax.taps import TapError, normalization_layers, normalization_layers_but_stem
+
+__all__ = [
+    "Axes",
+    "GroupStatistics",
+    "LossAndJacobianNorm",
+    "LossAndNorm",
+    "TapError",
+    "WeightedSum",
+    "cross_entropy",
+    "group_statistics",
+    "loss_and_jacobian_norm",
+    "loss_and_perturbation_norm",
+    "noise_frequency_tau",
+    "normalization_layers",
+    "normalization_layers_but_stem",
+    "regularized_sum",
+    "scale_to_maximum",
+    "weighted_sum",
+]

@@ -1,0 +1,161 @@
+r"""Per-example losses and all-layer Jacobian norms, from one vector-Jacobian product.
+
+With :math:`h^{(j)}` the activations of the tapped layers, HAR penalizes (Cao et
+al. 2021, section 2.3)
+
+.. math::
+
+    R(x) = \Bigl( \sum_j \| \partial \ell(f(x), y) / \partial h^{(j)} \|_F^2 \Bigr)^{1/2}
+
+The gradient with respect to an activation is the gradient with respect to a zero
+added to it. This module knows nothing of networks: whoever can write their forward
+pass as a function of such zeros (``perturbations``) can use it, in any JAX library.
+:mod:`har_jax.linen` does that for Flax Linen.
+
+Guarantees:
+
+* one forward and one backward pass; the result is differentiable again in reverse
+  mode, so it works through ``jax.custom_vjp`` functions;
+* squares are summed in float32 at least, whatever the activations' dtype;
+* an example whose gradients are all zero has norm 0, with gradient 0, not NaN;
+* where examples do not interact (running statistics, LayerNorm, GroupNorm) row ``i``
+  is the norm of ``d loss[i] / d h[i]``; where they do (BatchNorm in training) it is
+  that of ``d sum(loss) / d h[i]``, as in the authors' code.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PyTree
+
+Reduction = Literal["root_sum_square", "sum_of_norms"]
+REDUCTIONS: tuple[str, ...] = get_args(Reduction)
+
+
+class Axes(NamedTuple):
+    """Which axes of a perturbation index examples and which index layers.
+
+    Attributes:
+      batch: The axis along which examples lie.
+      layers: The axes along which layers are stacked, as ``scan`` over layers stacks
+        them; every index along them is a layer of its own.
+    """
+
+    batch: int = 0
+    layers: tuple[int, ...] = ()
+
+
+class LossAndNorm(NamedTuple):
+    """What :func:`loss_and_perturbation_norm` returns.
+
+    Attributes:
+      loss: ``[B]``, the per-example losses.
+      norm: ``[B]``, R of every example, float32 or wider.
+      layer_norms: A tree as the perturbations', with leaves ``[*layers, B]``: the
+        norm of every layer by itself.
+      aux: The second value that ``fun`` returned.
+    """
+
+    loss: Float[Array, " B"]
+    norm: Float[Array, " B"]
+    layer_norms: PyTree[Float[Array, "*layers B"]]
+    aux: Any
+
+
+def loss_and_perturbation_norm(
+    fun: Callable[[PyTree], tuple[Float[Array, " B"], Any]],
+    perturbations: PyTree[Float[Array, "..."]],
+    axes: PyTree[int | Axes] = 0,
+    *,
+    reduction: Reduction = "root_sum_square",
+) -> LossAndNorm:
+    r"""Computes per-example losses and the norm of their gradients at the taps.
+
+    ``root_sum_square`` is :math:`(\sum_j \|J_j\|_F^2)^{1/2}` (section 2.3 of Cao et al.
+    2021); ``sum_of_norms`` is :math:`\sum_j \|J_j\|_F` (their appendix B, and what their
+    released code computes, with a factor 1/B that is not here).
+
+    To weigh the examples or to mask some, return weighted losses from ``fun``.
+
+    Args:
+      fun: Maps perturbations to ``(loss, aux)`` with ``loss`` of shape ``[B]``, floating.
+        It adds every perturbation to the activation that it belongs to.
+      perturbations: Zeros, a tree of floating arrays shaped as the tapped activations.
+      axes: A prefix of the perturbations' tree, as in ``jax.vmap``: per leaf its batch
+        axis, or :class:`Axes` where layers are stacked too.
+      reduction: ``"root_sum_square"`` or ``"sum_of_norms"``.
+
+    Returns:
+      A :class:`LossAndNorm`.
+
+    Raises:
+      ValueError: if the reduction is unknown, if there are no perturbations, if the loss
+        is not of shape ``[B]`` or if an axis does not have size B.
+
+    Example:
+      >>> weight, x, target = jnp.array([[2.0], [1.0]]), jnp.eye(2), jnp.array([1.0, 1.0])
+      >>> def fun(perturbation):
+      ...     hidden = x + perturbation
+      ...     return 0.5 * ((hidden @ weight)[:, 0] - target) ** 2, None
+      >>> loss_and_perturbation_norm(fun, jnp.zeros((2, 2))).norm  # |residual| * |weight|
+      Array([2.236068, 0.      ], dtype=float32)
+    """
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction={reduction!r} is unknown: take one of {', '.join(REDUCTIONS)}")
+    if not jax.tree.leaves(perturbations):
+        raise ValueError("there are no perturbations: a norm over no layers would be zero")
+    full_axes = jax.tree.broadcast(axes, perturbations, is_leaf=_is_axes)
+
+    loss, pullback, aux = jax.vjp(fun, perturbations, has_aux=True)
+    if loss.ndim != 1 or not jnp.issubdtype(loss.dtype, jnp.floating):
+        raise ValueError(
+            f"the loss must hold one floating number per example, shape [B]; "
+            f"it is {loss.dtype}{list(loss.shape)}: sum or average its other axes"
+        )
+    (gradients,) = pullback(jnp.ones_like(loss))
+
+    squares = jax.tree_util.tree_map_with_path(
+        lambda path, gradient, axis: _squared_norms(gradient, axis, loss.shape[0], path),
+        gradients,
+        full_axes,
+    )
+    layer_norms = jax.tree.map(_safe_sqrt, squares)
+    if reduction == "root_sum_square":
+        norm = _safe_sqrt(_total(squares))
+    else:
+        norm = _total(layer_norms)
+    return LossAndNorm(loss, norm, layer_norms, aux)
+
+
+def _is_axes(value: Any) -> bool:
+    return isinstance(value, Axes)
+
+
+def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any) -> Array:
+    """The squared norm of each layer and example: ``[*layers, B]``."""
+    batch, layers = axes if isinstance(axes, Axes) else (axes, ())
+    kept = (*layers, batch)
+    if any(not -gradient.ndim <= axis < gradient.ndim for axis in kept) or (
+        gradient.shape[batch] != batch_size
+    ):
+        raise ValueError(
+            f"the perturbation {jax.tree_util.keystr(path)} has shape {list(gradient.shape)}, "
+            f"whose axis {batch} does not index the loss's {batch_size} examples"
+        )
+    moved = jnp.moveaxis(gradient, kept, range(len(kept)))
+    wide = moved.astype(jnp.promote_types(moved.dtype, jnp.float32))
+    return jnp.sum(jnp.square(wide), axis=tuple(range(len(kept), wide.ndim)))
+
+
+def _total(per_layer: PyTree[Float[Array, "*layers B"]]) -> Float[Array, " B"]:
+    leaves = jax.tree.leaves(per_layer)
+    return sum(leaf.reshape(math.prod(leaf.shape[:-1]), -1).sum(axis=0) for leaf in leaves)
+
+
+def _safe_sqrt(x: Array) -> Array:
+    """The square root, with derivative 0 at 0. Guarding the result alone leaves NaN there."""
+    positive = x > 0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)

@@ -1,0 +1,105 @@
+"""Per-example losses and Jacobian norms of a Flax Linen model, as a transformation."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxtyping import Array, Float
+
+from har_jax import jacobian
+from har_jax.taps import Filter, TapAxes, find_taps, normalization_layers
+
+
+class LossAndJacobianNorm(NamedTuple):
+    """What a function made by :func:`loss_and_jacobian_norm` returns.
+
+    Attributes:
+      loss: ``[B]``, the per-example losses.
+      norm: ``[B]``, R of every example, float32 or wider.
+      outputs: The model's outputs.
+      mutated: The collections that the model mutated; empty without ``mutable``.
+      layer_norms: By module path, ``[B]``, the norm of that tap alone; ``[layers, B]``
+        where ``nn.scan`` stacks layers.
+    """
+
+    loss: Float[Array, " B"]
+    norm: Float[Array, " B"]
+    outputs: Any
+    mutated: Mapping[str, Any]
+    layer_norms: dict[str, Float[Array, "*layers B"]]
+
+
+def loss_and_jacobian_norm(
+    apply: Callable[..., Any],
+    layers: Filter = normalization_layers,
+    *,
+    reduction: jacobian.Reduction = "root_sum_square",
+    in_axes: Any = 0,
+    tap_axes: TapAxes = None,
+) -> Callable[..., LossAndJacobianNorm]:
+    r"""Makes a function that computes :math:`\ell_i` and :math:`R(x_i)` of a batch.
+
+    .. math::
+
+        R(x_i) = \Bigl( \sum_j \| \partial \ell_i / \partial h_i^{(j)} \|_F^2 \Bigr)^{1/2}
+
+    over the activations :math:`h^{(j)}` that ``layers`` selects: equation in section 2.3
+    of Cao et al. 2021. See :mod:`har_jax.jacobian` for what is guaranteed, and for what
+    R means where BatchNorm makes the examples of a batch interact.
+
+    Args:
+      apply: ``model.apply`` of a Flax Linen model, or a function that passes its keyword
+        arguments on to it.
+      layers: Which activations to tap: a filter ``(module, method_name) -> bool`` of the
+        kind that Flax's ``capture_intermediates`` takes.
+      reduction: ``"root_sum_square"``, or ``"sum_of_norms"`` for :math:`\sum_j \|J_j\|_F`.
+      in_axes: Which axis of which positional argument carries the batch, as in
+        ``jax.vmap``. Arrays of rank 0 carry none; keyword arrays carry it on axis 0.
+      tap_axes: The batch axis of the taps, for a model that cannot be traced at twice its
+        batch size: one for all, or by module path.
+
+    Returns:
+      A function ``(per_example_loss, variables, *args, **kwargs)`` that runs
+      ``apply(variables, *args, **kwargs)``, gives its outputs to ``per_example_loss``,
+      which returns ``[B]`` losses, and returns a :class:`LossAndJacobianNorm`. It raises
+      :class:`har_jax.TapError` if the layers cannot be tapped, and ``ValueError`` if the
+      losses are not of shape ``[B]``. To weigh examples, or to mask some with weight 0,
+      return weighted losses: R is then that of the weighted loss.
+
+    Example:
+      >>> import jax, optax
+      >>> from jax import numpy as jnp
+      >>> from flax import linen as nn
+      >>> model = nn.Sequential([nn.Dense(8), nn.LayerNorm(), nn.relu, nn.Dense(3)])
+      >>> images, labels = jnp.ones((4, 5)), jnp.array([0, 1, 2, 0])
+      >>> variables = model.init(jax.random.key(0), images)
+      >>> loss_and_norm = loss_and_jacobian_norm(model.apply)
+      >>> def objective(params, strength):
+      ...     cross_entropy = lambda logits: (
+      ...         optax.softmax_cross_entropy_with_integer_labels(logits, labels))
+      ...     r = loss_and_norm(cross_entropy, {"params": params}, images)
+      ...     return jnp.mean(r.loss + strength * r.norm)
+      >>> gradients = jax.jit(jax.grad(objective))(variables["params"], jnp.full(4, 0.1))
+
+    References:
+      Cao et al., `Heteroskedastic and Imbalanced Deep Learning with Adaptive
+      Regularization <https://arxiv.org/abs/2006.15766>`_, ICLR 2021.
+    """
+
+    def loss_and_norm(
+        per_example_loss: Callable[[Any], Float[Array, " B"]],
+        variables: Mapping[str, Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> LossAndJacobianNorm:
+        taps = find_taps(apply, layers, variables, args, kwargs, in_axes=in_axes, tap_axes=tap_axes)
+
+        def fun(perturbations):
+            outputs, mutated = taps.apply(apply, perturbations, variables, args, kwargs)
+            return per_example_loss(outputs), (outputs, mutated)
+
+        loss, norm, layer_norms, (outputs, mutated) = jacobian.loss_and_perturbation_norm(
+            fun, taps.perturbations, taps.axes, reduction=reduction
+        )
+        return LossAndJacobianNorm(loss, norm, outputs, mutated, taps.by_name(layer_norms))
+
+    return loss_and_norm

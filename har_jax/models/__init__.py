@@ -1,0 +1,10 @@
+"""Networks in Flax Linen whose normalized activations can be tapped before scale and bias.
+
+Every model is called as ``model(inputs, train=...)`` and returns ``logits [B, K]``.
+"""
+
+from har_jax.models.convnet import ConvNet
+from har_jax.models.norm import Norm
+from har_jax.models.resnet import CifarResNet
+
+__all__ = ["CifarResNet", "ConvNet", "Norm"]

@@ -1,0 +1,44 @@
+"""A small convolutional network for small images."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+from har_jax.models.norm import Norm, NormKind
+
+
+class ConvNet(nn.Module):
+    """Stages of two 3x3 convolutions, each with a norm and a ReLU; then the mean and a Dense.
+
+    Attributes:
+      num_classes: K.
+      widths: The channels of each stage; from the second on, a stage halves the image.
+      norm: The kind of :class:`har_jax.models.Norm`.
+      dtype: The dtype of the computation.
+    """
+
+    num_classes: int
+    widths: Sequence[int] = (32, 64)
+    norm: NormKind = "batch"
+    dtype: Any = None
+
+    @nn.compact
+    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
+        x = images
+        for stage, width in enumerate(self.widths):
+            for layer in range(2):
+                strides = 2 if stage > 0 and layer == 0 else 1
+                x = nn.Conv(
+                    width,
+                    (3, 3),
+                    strides,
+                    padding=1,
+                    use_bias=False,
+                    kernel_init=nn.initializers.he_normal(),
+                    dtype=self.dtype,
+                )(x)
+                x = nn.relu(Norm(self.norm, dtype=self.dtype)(x, train=train))
+        return nn.Dense(self.num_classes, dtype=self.dtype)(jnp.mean(x, axis=(1, 2)))

@@ -1,0 +1,44 @@
+"""Normalization with its scale and bias outside of the Flax layer."""
+
+from typing import Any, Literal, get_args
+
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+NormKind = Literal["batch", "layer", "group"]
+NORMS: tuple[str, ...] = get_args(NormKind)
+
+
+class Norm(nn.Module):
+    """A Flax normalization layer without parameters, then a scale and a bias.
+
+    Flax's layer returns the normalized activation before scale and bias: the point that
+    the authors' code taps, and :func:`har_jax.normalization_layers` selects.
+
+    Attributes:
+      kind: ``"batch"`` (momentum 0.9), ``"layer"`` or ``"group"`` (groups of 8 channels).
+      epsilon: Added to the variance.
+      dtype: The dtype of the computation; statistics are taken in float32 at least.
+    """
+
+    kind: NormKind = "batch"
+    epsilon: float = 1e-5
+    dtype: Any = None
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "... C"], *, train: bool) -> Float[Array, "... C"]:
+        options: dict[str, Any] = dict(
+            epsilon=self.epsilon, use_scale=False, use_bias=False, dtype=self.dtype
+        )
+        if self.kind == "batch":
+            x = nn.BatchNorm(use_running_average=not train, momentum=0.9, **options)(x)
+        elif self.kind == "layer":
+            x = nn.LayerNorm(**options)(x)
+        elif self.kind == "group":
+            x = nn.GroupNorm(num_groups=None, group_size=8, **options)(x)
+        else:
+            raise ValueError(f"kind={self.kind!r} is unknown: take one of {', '.join(NORMS)}")
+        shape = (1,) * (x.ndim - 1) + x.shape[-1:]
+        scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+        bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
+        return x * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)

@@ -1,0 +1,85 @@
+"""The residual networks of He et al. 2016 for 32x32 images."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+from har_jax.models.norm import Norm, NormKind
+
+_he_normal = nn.initializers.he_normal()  # fan-in
+
+
+class CifarResNet(nn.Module):
+    """ResNet-8, -14, -20, -32, ..., -110: three stages of 16, 32 and 64 channels.
+
+    Shortcuts carry no parameters: where the image is halved they take every other pixel
+    and pad the channels with zeros (option A of He et al. 2016, section 4.2).
+    ResNet-32 has 464,154 parameters at 10 classes.
+
+    Attributes:
+      num_classes: K.
+      depth: 6n + 2, for n blocks in each stage.
+      norm: The kind of :class:`har_jax.models.Norm`.
+      dtype: The dtype of the computation.
+    """
+
+    num_classes: int
+    depth: int = 32
+    norm: NormKind = "batch"
+    dtype: Any = None
+
+    @nn.compact
+    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
+        blocks, rest = divmod(self.depth - 2, 6)
+        if rest or blocks < 1:
+            raise ValueError(f"depth={self.depth} is not 6n + 2: take 8, 14, 20, 32, 44, 56 or 110")
+        x = _conv(16, dtype=self.dtype, name="stem_conv")(images)
+        x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
+        for stage, width in enumerate((16, 32, 64), start=1):
+            for block in range(1, blocks + 1):
+                strides = 2 if stage > 1 and block == 1 else 1
+                name = f"stage{stage}_block{block}"
+                x = _Block(width, strides, self.norm, self.dtype, name=name)(x, train=train)
+        x = jnp.mean(x, axis=(1, 2))
+        return nn.Dense(
+            self.num_classes, kernel_init=_he_normal, dtype=self.dtype, name="classifier"
+        )(x)
+
+
+class _Block(nn.Module):
+    width: int
+    strides: int
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B h w width"]:
+        conv = functools.partial(_conv, self.width, dtype=self.dtype)
+        norm = functools.partial(Norm, self.norm, dtype=self.dtype)
+        y = conv(strides=self.strides, name="conv1")(x)
+        y = nn.relu(norm(name="norm1")(y, train=train))
+        y = norm(name="norm2")(conv(name="conv2")(y), train=train)
+        return nn.relu(y + _shortcut(x, self.width, self.strides))
+
+
+def _conv(width: int, *, strides: int = 1, dtype: Any, name: str) -> nn.Conv:
+    # Padding 1 on both sides: "SAME" would pad one side only where the stride is 2.
+    return nn.Conv(
+        width,
+        (3, 3),
+        strides,
+        padding=1,
+        use_bias=False,
+        kernel_init=_he_normal,
+        dtype=dtype,
+        name=name,
+    )
+
+
+def _shortcut(x: Float[Array, "B H W C"], width: int, strides: int) -> Float[Array, "B h w width"]:
+    before = (width - x.shape[-1]) // 2
+    after = width - x.shape[-1] - before
+    return jnp.pad(x[:, ::strides, ::strides], ((0, 0), (0, 0), (0, 0), (before, after)))

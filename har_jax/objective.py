@@ -1,0 +1,84 @@
+r"""The regularized objective, as a weighted sum and its normalizer.
+
+.. math::
+
+    L = \frac{\sum_i (w_i \ell_i + \lambda \tau_i R_i)}{\sum_i w_i}
+
+with :math:`R_i` taken of :math:`w_i \ell_i`, as the authors' weighted cross-entropy does;
+with :math:`w_i = 1` it is the objective of section 2.3 of Cao et al. 2021. Sums and normalizers
+of several devices or batches add up, so that neither their number nor a ragged last
+batch can change a mean.
+"""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+class WeightedSum(NamedTuple):
+    """A sum and what it is to be divided by.
+
+    Attributes:
+      total: The sum of weighted values.
+      weight: The sum of the weights.
+    """
+
+    total: Float[Array, ""]
+    weight: Float[Array, ""]
+
+    def mean(self) -> Float[Array, ""]:
+        """The weighted mean; 0 of nothing."""
+        return self.total / jnp.where(self.weight == 0, 1, self.weight)
+
+
+def weighted_sum(
+    values: Float[Array, " B"], weights: Float[Array, " B"] | None = None
+) -> WeightedSum:
+    """Sums ``values * weights``; the weights are ones where they are not given.
+
+    Raises:
+      ValueError: if the shapes differ.
+    """
+    if weights is None:
+        weights = jnp.ones_like(values)
+    _same_shape(values=values, weights=weights)
+    return WeightedSum(jnp.sum(values * weights), jnp.sum(weights))
+
+
+def regularized_sum(
+    loss: Float[Array, " B"],
+    norm: Float[Array, " B"],
+    strength: Float[Array, " B"],
+    weights: Float[Array, " B"] | None = None,
+) -> WeightedSum:
+    r"""Computes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i)` and :math:`\sum_i w_i`.
+
+    Args:
+      loss: ``[B]``, :math:`w_i \ell_i`: the losses as weighted.
+      norm: ``[B]``, :math:`R_i` of these weighted losses.
+      strength: ``[B]``, :math:`\lambda\tau_i`.
+      weights: ``[B]``, :math:`w_i`, ones where they are not given; 0 masks a row, whose
+        loss and norm are then 0 already.
+
+    Returns:
+      The :class:`WeightedSum`; its mean is the objective.
+
+    Raises:
+      ValueError: if the shapes differ.
+
+    Example:
+      >>> one = jnp.ones(2)
+      >>> float(regularized_sum(loss=one, norm=2 * one, strength=0.5 * one).mean())
+      2.0
+    """
+    if weights is None:
+        weights = jnp.ones_like(loss)
+    _same_shape(loss=loss, norm=norm, strength=strength, weights=weights)
+    return WeightedSum(jnp.sum(loss + strength * norm), jnp.sum(weights))
+
+
+def _same_shape(**arrays: Array) -> None:
+    if len({array.shape for array in arrays.values()}) > 1:
+        shapes = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise ValueError(f"one number per example is needed, all of one shape; got {shapes}")

@@ -1,0 +1,207 @@
+r"""How strongly to regularize each group: from its noise and its frequency.
+
+.. math::
+
+    \tau = I^{3/5} / q^{2/5}
+
+(section 2.3 of Cao et al. 2021), with :math:`I` the error of a pre-trained model on the
+group's validation examples, :math:`q` the group's share of the whole training set. A
+group is a class by default, and may be any integer id: a source, a cluster, a bucket.
+These are computations on the host, in float64 NumPy.
+
+Rules for groups with little data:
+
+* no validation example: :math:`I` is the pooled error of all groups, with a warning;
+* no training example: :math:`\tau` is 0, with a warning; no example carries it;
+* few validation examples: :math:`I` is taken as it is, be it 0; ``smoothing`` adds that
+  many imaginary validation examples with the pooled error to every group.
+"""
+
+import dataclasses
+import warnings
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+
+@dataclasses.dataclass(frozen=True)
+class GroupStatistics:
+    """What is known of each of G groups, and what follows.
+
+    Attributes:
+      groups: ``[G]`` ids, ascending.
+      count: ``[G]``, training examples.
+      validation_count: ``[G]``, validation examples.
+      error: ``[G]``, I, the validation error.
+      frequency: ``[G]``, q, the share of the training set.
+      tau: ``[G]``, :math:`I^{3/5} / q^{2/5}`.
+    """
+
+    groups: Int[np.ndarray, " G"]
+    count: Int[np.ndarray, " G"]
+    validation_count: Int[np.ndarray, " G"]
+    error: Float[np.ndarray, " G"]
+    frequency: Float[np.ndarray, " G"]
+    tau: Float[np.ndarray, " G"]
+
+    def per_example(
+        self, values: Float[np.ndarray, " G"], groups: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Spreads ``values`` of the groups over examples.
+
+        Args:
+          values: ``[G]``, in the order of :attr:`groups`.
+          groups: ``[n]``, the group of each example.
+
+        Raises:
+          ValueError: if an example is of a group that is not in :attr:`groups`.
+        """
+        groups = _ids("groups", groups)
+        index = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
+        if np.any(unknown := self.groups[index] != groups):
+            first = int(np.argmax(unknown))
+            raise ValueError(
+                f"example {first} is of group {groups[first]}, which has no statistics"
+            )
+        return values[index]
+
+
+def group_statistics(
+    groups: Int[np.ndarray, " n"],
+    validation_groups: Int[np.ndarray, " m"],
+    validation_errors: Float[np.ndarray, " m"] | Bool[np.ndarray, " m"],
+    *,
+    ids: Int[np.ndarray, " G"] | None = None,
+    smoothing: float = 0.0,
+) -> GroupStatistics:
+    r"""Estimates I and q of every group, and :math:`\tau`.
+
+    Args:
+      groups: ``[n]``, the group of every example of the whole training set.
+      validation_groups: ``[m]``, the group of every validation example.
+      validation_errors: ``[m]``, whether the pre-trained model errs there, or with which
+        probability: numbers in [0, 1].
+      ids: ``[G]``, all groups there are, to include some that have no examples; by
+        default those that occur.
+      smoothing: The number of imaginary validation examples with the pooled error that
+        are added to every group.
+
+    Returns:
+      The :class:`GroupStatistics`.
+
+    Raises:
+      ValueError: if ids are not integers, lengths differ, errors are outside of [0, 1],
+        there are no validation examples or smoothing is negative.
+
+    Warns:
+      UserWarning: if a group has no validation or no training example.
+
+    Example:
+      >>> s = group_statistics(np.array([0, 0, 0, 1]), np.array([0, 0, 1]), np.array([0.0, 1, 1]))
+      >>> s.error, s.frequency
+      (array([0.5, 1. ]), array([0.75, 0.25]))
+      >>> s.tau.round(3)  # 0.5**0.6 / 0.75**0.4, 1**0.6 / 0.25**0.4
+      array([0.74 , 1.741])
+    """
+    groups = _ids("groups", groups)
+    validation_groups = _ids("validation_groups", validation_groups)
+    errors = np.asarray(validation_errors, np.float64)
+    if errors.shape != validation_groups.shape:
+        raise ValueError(
+            f"there are {errors.size} validation errors for {validation_groups.size} groups"
+        )
+    if not errors.size:
+        raise ValueError("there are no validation examples to estimate the noise from")
+    if not np.all((errors >= 0) & (errors <= 1)):
+        bad = int(np.argmin((errors >= 0) & (errors <= 1)))
+        raise ValueError(f"validation error {errors[bad]} of example {bad} is not in [0, 1]")
+    if not smoothing >= 0:
+        raise ValueError(f"smoothing={smoothing} must not be negative")
+
+    seen = np.union1d(groups, validation_groups)
+    known = seen if ids is None else np.unique(_ids("ids", ids))
+    if missing := sorted(set(seen.tolist()) - set(known.tolist())):
+        raise ValueError(f"groups {missing} occur among the examples but not in ids")
+
+    count = _sums(known, groups, np.ones(len(groups)))
+    validation_count = _sums(known, validation_groups, np.ones(len(errors)))
+    wrong = _sums(known, validation_groups, errors)
+    pooled = errors.mean()
+
+    unseen = validation_count + smoothing == 0
+    error = np.where(
+        unseen,
+        pooled,
+        (wrong + smoothing * pooled) / np.where(unseen, 1, validation_count + smoothing),
+    )
+    frequency = count / max(len(groups), 1)
+    absent = count == 0
+    tau = np.where(absent, 0.0, noise_frequency_tau(error, np.where(absent, 1.0, frequency)))
+
+    if np.any(unvalidated := (validation_count == 0) & ~absent):
+        warnings.warn(
+            f"groups {known[unvalidated].tolist()} have no validation example: their noise is "
+            f"taken to be the pooled error, {pooled:.3f}",
+            stacklevel=2,
+        )
+    if np.any(absent):
+        warnings.warn(
+            f"groups {known[absent].tolist()} have no training example: their tau is 0",
+            stacklevel=2,
+        )
+    return GroupStatistics(
+        known, count.astype(np.int64), validation_count.astype(np.int64), error, frequency, tau
+    )
+
+
+def noise_frequency_tau(noise, frequency):
+    r"""Computes :math:`\tau = I^{3/5} / q^{2/5}` elementwise, of NumPy or JAX arrays.
+
+    Args:
+      noise: I, not negative.
+      frequency: q, positive.
+    """
+    return noise ** (3 / 5) / frequency ** (2 / 5)
+
+
+def scale_to_maximum(tau: Float[np.ndarray, " G"], maximum: float) -> Float[np.ndarray, " G"]:
+    r"""Computes :math:`\lambda \tau` with :math:`\lambda` such that the largest is ``maximum``.
+
+    The paper sets the maximum to 0.1 in all its experiments (appendix B).
+
+    Args:
+      tau: ``[G]``, finite and not negative.
+      maximum: The largest strength, not negative.
+
+    Returns:
+      ``[G]`` strengths; zeros where every tau is 0, with a warning.
+
+    Raises:
+      ValueError: if a tau is negative or not finite, or if the maximum is.
+    """
+    tau = np.asarray(tau, np.float64)
+    if not np.all(np.isfinite(tau) & (tau >= 0)):
+        raise ValueError(f"tau must be finite and not negative; it is {tau.tolist()}")
+    if not (np.isfinite(maximum) and maximum >= 0):
+        raise ValueError(f"the maximum strength {maximum} must be finite and not negative")
+    largest = tau.max(initial=0.0)
+    if largest == 0:
+        warnings.warn(
+            "every tau is 0, as after a validation without errors: nothing is regularized",
+            stacklevel=2,
+        )
+        return np.zeros_like(tau)
+    return maximum * (tau / largest)
+
+
+def _ids(name: str, values: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+    values = np.asarray(values)
+    if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
+        raise ValueError(
+            f"{name} must be integers, shape [n]; got {values.dtype}{list(values.shape)}"
+        )
+    return values
+
+
+def _sums(ids: np.ndarray, groups: np.ndarray, values: np.ndarray) -> Float[np.ndarray, " G"]:
+    return np.bincount(np.searchsorted(ids, groups), weights=values, minlength=len(ids))
