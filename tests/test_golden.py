@@ -19,8 +19,8 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(golden.RESNET8, id="resnet8"),
-        pytest.param(golden.RESNET32, id="resnet32"),
+        pytest.param(path, id=path.stem, marks=pytest.mark.xdist_group(path.stem))
+        for path in (golden.RESNET8, golden.RESNET32)
     ],
 )
 def run(request):

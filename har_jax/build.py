@@ -1,0 +1,72 @@
+"""From a config's sections to models, optimizers and methods."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from flax import linen as nn
+from ml_collections import config_dict
+
+from har_jax import methods
+from har_jax.data.augment import AUGMENTATIONS
+from har_jax.models import CifarResNet, ConvNet
+from har_jax.taps import FILTERS
+from har_jax.train.optimizer import make_optimizer
+
+
+def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
+    """The network that ``config.model`` describes."""
+    if config["name"] == "convnet":
+        options = {} if config["widths"] is None else {"widths": config["widths"]}
+        return ConvNet(num_classes, norm=config["norm"], **options)
+    options = {} if config["depth"] is None else {"depth": config["depth"]}
+    return CifarResNet(num_classes, norm=config["norm"], **options)
+
+
+def num_steps(epochs: float, num_examples: int, batch_size: int) -> int:
+    """The updates that see every example ``epochs`` times, rounded up."""
+    return math.ceil(epochs * num_examples / batch_size)
+
+
+def make_method(
+    name: str,
+    config: config_dict.ConfigDict,
+    labels: np.ndarray,
+    num_classes: int,
+    *,
+    epochs: float,
+    reweighting: bool = True,
+) -> methods.Method:
+    """The method of this name, to be trained for ``epochs`` on examples of these labels.
+
+    Args:
+      name: ``"erm"``, ``"uniform"`` or ``"har"``.
+      config: A whole config.
+      labels: ``[n]``, those of the examples that are trained on.
+      num_classes: K.
+      epochs: What the learning-rate schedule stretches over.
+      reweighting: Whether to weigh losses as the config says.
+    """
+    steps_per_epoch = len(labels) / config.batch_size
+    total_steps = num_steps(epochs, len(labels), config.batch_size)
+    loss_weights = None
+    if reweighting and config.reweighting.start_epoch is not None:
+        counts = np.bincount(labels, minlength=num_classes)
+        loss_weights = methods.deferred_weights(
+            methods.class_balanced_weights(counts, config.reweighting.beta),
+            start_step=round(config.reweighting.start_epoch * steps_per_epoch),
+        )
+    model = make_model(config.model, num_classes)
+    optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
+    options: dict[str, Any] = {
+        "augment": AUGMENTATIONS[config.data.augment],
+        "loss_weights": loss_weights,
+    }
+    if name == "erm":
+        return methods.erm(model, optimizer, **options)
+    regularizer = config.regularizer
+    options |= {"layers": FILTERS[regularizer.layers], "reduction": regularizer.reduction}
+    if name == "uniform":
+        return methods.uniform(model, optimizer, regularizer.uniform_strength, **options)
+    return methods.har(model, optimizer, **options)

@@ -1,0 +1,277 @@
+"""What a config can say: the defaults of every key, and the checks of its values.
+
+Config files are ``ml_collections`` files: a function ``get_config()`` that takes
+:func:`base` and overrides some of it. ``--config.key=value`` overrides the file.
+:func:`validate` runs before any data is loaded and any step compiled.
+"""
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ml_collections import config_dict
+
+from har_jax.data.augment import AUGMENTATIONS
+from har_jax.data.sources import SOURCES
+from har_jax.jacobian import REDUCTIONS
+from har_jax.models.norm import NORMS
+from har_jax.taps import FILTERS
+from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
+
+METHODS = ("erm", "uniform", "har")
+
+# Which options each choice reads; an option that is set but not read is an error.
+MODELS: Mapping[str, Sequence[str]] = {"convnet": ("widths",), "cifar_resnet": ("depth",)}
+NOISES: Mapping[str, Sequence[str]] = {"none": (), "pairs": ("pairs", "rate")}
+EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
+IMBALANCES: Mapping[str, Sequence[str]] = {"none": (), "step": ("classes", "ratio")}
+
+
+class ConfigError(ValueError):
+    """A config that cannot be run: one line with the key, the value and the remedy."""
+
+
+def base() -> config_dict.ConfigDict:
+    """All keys with their defaults. ``None`` stands for what the choice at hand does not read."""
+    optional = config_dict.placeholder
+    config = {
+        "seed": 0,
+        # Trained one after the other and compared in the report: any of METHODS.
+        "methods": ("erm", "har"),
+        "data": {
+            "source": "digits",
+            "augment": "none",
+            # "validation": a part of the training set, noisy labels and all, takes the test set's
+            # place, to choose strengths and the like by.
+            "evaluate_on": "test",
+            "validation_fraction": optional(float),
+            "noise": {"kind": "none", "pairs": optional(tuple), "rate": optional(float)},
+            "imbalance": {"kind": "none", "classes": optional(tuple), "ratio": optional(float)},
+        },
+        "model": {
+            "name": "convnet",
+            "norm": "batch",
+            "widths": optional(tuple),  # None: the model's own
+            "depth": optional(int),  # None: the model's own
+        },
+        "batch_size": 128,
+        "optimizer": {
+            "name": "sgd",
+            "learning_rate": 0.1,
+            "schedule": "cosine",
+            "momentum": optional(float),
+            "weight_decay": 1e-4,
+            "decay_epochs": optional(tuple),
+            "decay_factor": optional(float),
+        },
+        # The model that estimates the noise: trained plainly on a part of the training set.
+        "pretrain": {"epochs": 30.0, "fraction": 0.5},
+        "estimate": {"smoothing": 0.0},
+        "train": {"epochs": 30.0},
+        "regularizer": {
+            "layers": "normalization",
+            "reduction": "root_sum_square",
+            "strength": 0.1,  # of HAR: the largest of all groups
+            "uniform_strength": 0.1,
+        },
+        # Class-balanced loss weights from this epoch of training on; None: never.
+        "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
+        "log_every": 50,
+        "checkpoint_every": 500,
+    }
+    return config_dict.ConfigDict(config).lock()
+
+
+def validate(config: config_dict.ConfigDict) -> None:
+    """Checks every key and value of a config.
+
+    Raises:
+      ConfigError: for the first key that is unknown, missing or not read, and the first value
+        that has the wrong type or is impossible.
+    """
+    _check_keys(config)
+    flat = flatten(config)
+    _check_choices(flat)
+    _check_numbers(flat)
+    _check_classes(flat)
+
+
+def flatten(config: config_dict.ConfigDict) -> dict[str, Any]:
+    """``{"data.source": "digits", ...}``, in order, with lists as tuples."""
+    flat = {}
+    for key, value in config.items():
+        if isinstance(value, config_dict.ConfigDict):
+            flat.update({f"{key}.{rest}": leaf for rest, leaf in flatten(value).items()})
+        else:
+            flat[key] = _as_tuple(value)
+    return flat
+
+
+def type_name(key: str) -> str:
+    """The name of the type that a key takes."""
+    return _type(base(), key).__name__
+
+
+def unknown_key(key: str) -> ConfigError:
+    """The error for a key that no config has, with the nearest one that it has."""
+    known = list(flatten(base()))
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    remedy = f"did you mean config.{near[0]}?" if near else f"the keys are {', '.join(known)}"
+    return ConfigError(f"config.{key} does not exist: {remedy}")
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(map(_as_tuple, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _check_keys(config: config_dict.ConfigDict) -> None:
+    known, given = flatten(base()), flatten(config)
+    for key in given:
+        if key not in known:
+            raise unknown_key(key)
+    for key in known:
+        if key not in given:
+            raise ConfigError(f"config.{key} is missing: start from har_jax.config.base()")
+    reference = base()
+    for key, value in given.items():
+        expected = _type(reference, key)
+        if value is None or isinstance(value, expected):
+            continue
+        if expected is float and isinstance(value, int) and not isinstance(value, bool):
+            continue
+        raise ConfigError(f"config.{key}={value!r} has the wrong type: {expected.__name__} needed")
+
+
+def _type(config: config_dict.ConfigDict, key: str) -> type:
+    *path, last = key.split(".")
+    for name in path:
+        config = config[name]
+    return config.get_type(last)
+
+
+def _check_choices(flat: Mapping[str, Any]) -> None:
+    for key, choices in {
+        "data.source": SOURCES,
+        "data.augment": AUGMENTATIONS,
+        "data.evaluate_on": EVALUATIONS,
+        "data.noise.kind": NOISES,
+        "data.imbalance.kind": IMBALANCES,
+        "model.name": MODELS,
+        "model.norm": NORMS,
+        "optimizer.name": OPTIMIZERS,
+        "optimizer.schedule": SCHEDULES,
+        "regularizer.layers": FILTERS,
+        "regularizer.reduction": REDUCTIONS,
+    }.items():
+        _one_of(key, flat[key], choices)
+    if not flat["methods"]:
+        raise ConfigError(f"config.methods is empty: name some of {', '.join(METHODS)}")
+    for method in flat["methods"]:
+        _one_of("methods", method, METHODS)
+    if len(set(flat["methods"])) < len(flat["methods"]):
+        raise ConfigError(f"config.methods={flat['methods']} names a method twice: remove one")
+
+    _check_read(flat, "data", "evaluate_on", EVALUATIONS, required=True)
+    _check_read(flat, "data.noise", "kind", NOISES, required=True)
+    _check_read(flat, "data.imbalance", "kind", IMBALANCES, required=True)
+    _check_read(flat, "model", "name", MODELS, required=False)
+    _check_read(flat, "optimizer", "name", OPTIMIZERS, required=True)
+    _check_read(flat, "optimizer", "schedule", SCHEDULES, required=True)
+
+
+def _one_of(key: str, value: Any, choices: Iterable[str]) -> None:
+    choices = list(choices)
+    if value not in choices:
+        raise ConfigError(f"config.{key}={value!r} is unknown: take one of {', '.join(choices)}")
+
+
+def _check_read(
+    flat: Mapping[str, Any],
+    section: str,
+    selector: str,
+    choices: Mapping[str, Sequence[str]],
+    *,
+    required: bool,
+) -> None:
+    """An option must be set if the choice needs it, and must not be if nobody reads it."""
+    chosen = flat[f"{section}.{selector}"]
+    for option in {option for options in choices.values() for option in options}:
+        key = f"{section}.{option}"
+        if flat[key] is not None and option not in choices[chosen]:
+            readers = [name for name, options in choices.items() if option in options]
+            raise ConfigError(
+                f"config.{key}={flat[key]!r} is not read by config.{section}.{selector}="
+                f"{chosen!r}, only by {', '.join(readers)}: remove one of the two"
+            )
+        if flat[key] is None and required and option in choices[chosen]:
+            raise ConfigError(
+                f"config.{key} is not set, but config.{section}.{selector}={chosen!r} needs it"
+            )
+
+
+def _check_numbers(flat: Mapping[str, Any]) -> None:
+    positive, not_negative = (lambda x: x > 0), (lambda x: x >= 0)
+    share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
+    rules = {
+        "seed": (not_negative, "must not be negative"),
+        "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
+        "data.noise.rate": (share, "must be between 0 and 1"),
+        "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
+        "batch_size": (positive, "must be positive"),
+        "optimizer.learning_rate": (positive, "must be positive"),
+        "optimizer.momentum": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
+        "optimizer.weight_decay": (not_negative, "must not be negative"),
+        "optimizer.decay_factor": (lambda x: 0 < x <= 1, "must be above 0 and at most 1"),
+        "pretrain.epochs": (positive, "must be positive"),
+        "pretrain.fraction": (part, "must be between 0 and 1, both excluded"),
+        "estimate.smoothing": (not_negative, "must not be negative"),
+        "train.epochs": (positive, "must be positive"),
+        "regularizer.strength": (not_negative, "must not be negative"),
+        "regularizer.uniform_strength": (not_negative, "must not be negative"),
+        "reweighting.start_epoch": (not_negative, "must not be negative"),
+        "reweighting.beta": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
+        "log_every": (positive, "must be positive"),
+        "checkpoint_every": (positive, "must be positive"),
+    }
+    for key, (holds, problem) in rules.items():
+        value = flat[key]
+        if value is not None and not (math.isfinite(value) and holds(value)):
+            raise ConfigError(f"config.{key}={value!r} is impossible: it {problem}")
+    depth, widths = flat["model.depth"], flat["model.widths"]
+    if depth is not None and (depth < 8 or (depth - 2) % 6):
+        raise ConfigError(
+            f"config.model.depth={depth} is not 6n + 2: take 8, 14, 20, 32, 56 or 110"
+        )
+    if widths is not None and not (widths and all(_positive_int(width) for width in widths)):
+        raise ConfigError(f"config.model.widths={widths} must hold positive integers")
+    if flat["model.norm"] == "group" and any(width % 8 for width in widths or ()):
+        raise ConfigError(f"config.model.widths={widths} must be multiples of 8 for group norm")
+    epochs = flat["optimizer.decay_epochs"]
+    if epochs is not None and not all(isinstance(e, (int, float)) and e > 0 for e in epochs):
+        raise ConfigError(f"config.optimizer.decay_epochs={epochs} must hold positive numbers")
+
+
+def _positive_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+def _check_classes(flat: Mapping[str, Any]) -> None:
+    num_classes = SOURCES[flat["data.source"]].num_classes
+    pairs = flat["data.noise.pairs"] or ()
+    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        raise ConfigError(
+            f"config.data.noise.pairs={pairs} must hold pairs of classes, such as ((3, 8), (4, 9))"
+        )
+    for key, labels in {
+        "data.noise.pairs": [label for pair in pairs for label in pair],
+        "data.imbalance.classes": list(flat["data.imbalance.classes"] or ()),
+    }.items():
+        for label in labels:
+            if not isinstance(label, int) or not 0 <= label < num_classes:
+                raise ConfigError(
+                    f"config.{key}={flat[key]} names class {label!r}: "
+                    f"{flat['data.source']} has the classes 0 to {num_classes - 1}"
+                )
+        if len(set(labels)) < len(labels):
+            raise ConfigError(f"config.{key}={flat[key]} names a class twice: remove one")

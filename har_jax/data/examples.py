@@ -1,0 +1,62 @@
+"""What a source loads: arrays of examples, checked once."""
+
+import dataclasses
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+
+@dataclasses.dataclass(frozen=True)
+class Examples:
+    """Inputs with integer labels.
+
+    Attributes:
+      inputs: ``[n, ...]``.
+      labels: ``[n]``, int32.
+    """
+
+    inputs: Shaped[np.ndarray, "n ..."]
+    labels: Int[np.ndarray, " n"]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def take(self, index: Int[np.ndarray, " m"]) -> "Examples":
+        """The examples of these indices."""
+        return Examples(self.inputs[index], self.labels[index])
+
+
+@dataclasses.dataclass(frozen=True)
+class Dataset:
+    """A training and a test set.
+
+    Attributes:
+      train: As the source has them; protocols may corrupt them later.
+      test: Never corrupted.
+      class_names: ``K`` names.
+    """
+
+    train: Examples
+    test: Examples
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for split, examples in (("train", self.train), ("test", self.test)):
+            check_labels(examples.labels, len(self.class_names), split)
+            if len(examples.inputs) != len(examples.labels):
+                raise ValueError(
+                    f"{split}: {len(examples.inputs)} inputs for {len(examples.labels)} labels"
+                )
+
+
+def check_labels(labels: np.ndarray, num_classes: int, name: str) -> None:
+    """Raises ``ValueError`` unless ``labels`` are integers in ``[0, num_classes)``."""
+    if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
+        raise ValueError(f"{name}: labels must be integers, shape [n]; got {labels.dtype}")
+    outside = (labels < 0) | (labels >= num_classes)
+    if np.any(outside):
+        first = int(np.argmax(outside))
+        raise ValueError(
+            f"{name}: label {labels[first]} of example {first} is not one of the "
+            f"{num_classes} classes 0 to {num_classes - 1}"
+        )

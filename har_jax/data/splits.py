@@ -1,0 +1,57 @@
+"""Random splits that keep the classes' shares."""
+
+import warnings
+
+import numpy as np
+from jaxtyping import Int
+
+
+def stratified_split(
+    labels: Int[np.ndarray, " n"], first_size: int, seed: int
+) -> tuple[Int[np.ndarray, " first"], Int[np.ndarray, " second"]]:
+    """Splits examples at random in two, with every class split in the same proportion.
+
+    The parts of a class are rounded by largest remainders, so that the sizes come out
+    exactly. A class of one example falls into one of the two parts.
+
+    Args:
+      labels: ``[n]`` integers.
+      first_size: The size of the first part.
+      seed: The split depends on nothing else.
+
+    Returns:
+      The indices of the first and of the second part, ascending.
+
+    Raises:
+      ValueError: if ``first_size`` leaves one of the parts without examples.
+
+    Warns:
+      UserWarning: if a class is missing from one of the parts.
+    """
+    if not 0 < first_size < len(labels):
+        raise ValueError(
+            f"a split of {len(labels)} examples cannot have {first_size} in its first part: "
+            "both parts need some"
+        )
+    rng = np.random.default_rng(seed)
+    classes, counts = np.unique(labels, return_counts=True)
+    shares = counts * (first_size / len(labels))
+    taken = np.floor(shares).astype(int)
+    # Ties between remainders are broken at random, not by the order of the classes.
+    order = np.lexsort((rng.permutation(len(classes)), taken - shares))
+    taken[order[: first_size - taken.sum()]] += 1
+
+    first = np.concatenate(
+        [
+            rng.permutation(np.flatnonzero(labels == label))[:size]
+            for label, size in zip(classes, taken, strict=True)
+        ]
+    )
+    if np.any(one_sided := (taken == 0) | (taken == counts)):
+        warnings.warn(
+            f"classes {classes[one_sided].tolist()} are in one part of the split only: they have "
+            f"{counts[one_sided].tolist()} examples",
+            stacklevel=2,
+        )
+    second = np.setdiff1d(np.arange(len(labels)), first)
+    return np.sort(first), second

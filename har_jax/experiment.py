@@ -1,0 +1,261 @@
+"""Algorithm 1 of Cao et al. 2021 in stages: pretrain, estimate, train, report.
+
+Each stage reads what earlier ones left in the workdir and leaves its own artefacts there:
+
+* ``pretrain/`` trains plainly on a part of the training set, and predicts the rest;
+* ``estimate/`` turns these predictions into :math:`\\tau` of every class;
+* ``train/METHOD/`` trains each method on the full set, and evaluates it;
+* ``report/`` compares them.
+"""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from ml_collections import config_dict
+
+from har_jax import seeds
+from har_jax.build import make_method, num_steps
+from har_jax.config import flatten
+from har_jax.data import TrainingData, load, stratified_split
+from har_jax.methods import Method
+from har_jax.report.page import write_page
+from har_jax.report.results import Inputs, summarize
+from har_jax.report.table import format_table
+from har_jax.strength import GroupStatistics, group_statistics, scale_to_maximum
+from har_jax.train.evaluate import Evaluator
+from har_jax.train.loop import fit
+from har_jax.train.metrics import read_metrics
+from har_jax.workdir import (
+    StageError,
+    StageFolder,
+    read_arrays,
+    refuse_differences,
+    write_arrays,
+    write_json,
+)
+
+EVALUATION_BATCH = 256
+
+_PRETRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "pretrain")
+_ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
+_ERM_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "train", "reweighting")
+_UNIFORM_KEYS = (
+    *_ERM_KEYS,
+    "regularizer.layers",
+    "regularizer.reduction",
+    "regularizer.uniform_strength",
+)
+_HAR_KEYS = (
+    *_ERM_KEYS,
+    *_ESTIMATE_KEYS,
+    "regularizer.layers",
+    "regularizer.reduction",
+    "regularizer.strength",
+)
+_TRAIN_KEYS = {"erm": _ERM_KEYS, "uniform": _UNIFORM_KEYS, "har": _HAR_KEYS}
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stage:
+    """A folder of the workdir, what fills it, and the folders that this needs."""
+
+    stage: str
+    folder: StageFolder
+    run: Callable[[], None]
+    needs: Sequence[StageFolder] = ()
+
+
+class Experiment:
+    """The stages of one config in one workdir.
+
+    Args:
+      config: Validated by :func:`har_jax.config.validate`.
+      workdir: Made where it does not exist.
+    """
+
+    def __init__(self, config: config_dict.ConfigDict, workdir: pathlib.Path) -> None:
+        self._config = config
+        self._workdir = workdir
+        self._loaded: TrainingData | None = None
+        self._pretrain = self._folder("pretrain", _PRETRAIN_KEYS)
+        self._estimate = self._folder("estimate", _ESTIMATE_KEYS)
+        self._train = {
+            name: self._folder(f"train/{name}", _TRAIN_KEYS[name]) for name in config.methods
+        }
+        report_keys = {"methods": None, **dict.fromkeys(_ESTIMATE_KEYS)}
+        for name in config.methods:
+            report_keys |= dict.fromkeys(_TRAIN_KEYS[name])
+        self._report = self._folder("report", tuple(report_keys))
+
+    def run(self, stage: str | None = None) -> None:
+        """Runs one stage, or all.
+
+        A stage that is complete is skipped; one that was cut goes on from its last checkpoint.
+
+        Raises:
+          StageError: if a folder was made from another config, or an earlier stage is missing.
+        """
+        stages = [entry for entry in self._stages() if stage in (None, entry.stage)]
+        refuse_differences([folder for entry in stages for folder in (*entry.needs, entry.folder)])
+        for entry in stages:
+            if entry.folder.is_complete():
+                print(f"{entry.folder.path}: complete, skipped")
+                continue
+            for folder in entry.needs:
+                if not folder.is_complete():
+                    raise StageError(
+                        f"{entry.folder.path} needs {folder.path}, which is not complete: run "
+                        f"--stage={folder.path.relative_to(self._workdir).parts[0]} first, or "
+                        "leave --stage out to run all"
+                    )
+            entry.folder.begin()
+            entry.run()
+            entry.folder.finish()
+
+    def _stages(self) -> list[_Stage]:
+        stages = [
+            _Stage("pretrain", self._pretrain, self._run_pretrain),
+            _Stage("estimate", self._estimate, self._run_estimate, (self._pretrain,)),
+        ]
+        for name, folder in self._train.items():
+            run = functools.partial(self._run_train, name)
+            needs = (self._estimate,) if name == "har" else ()
+            stages.append(_Stage("train", folder, run, needs))
+        everything = (self._pretrain, self._estimate, *self._train.values())
+        return [*stages, _Stage("report", self._report, self._run_report, everything)]
+
+    def _folder(self, name: str, keys: tuple[str, ...]) -> StageFolder:
+        fingerprint = {
+            key: value
+            for key, value in flatten(self._config).items()
+            if any(key == prefix or key.startswith(f"{prefix}.") for prefix in keys)
+        }
+        return StageFolder(self._workdir / name, fingerprint)
+
+    @property
+    def _data(self) -> TrainingData:
+        if self._loaded is None:
+            config = self._config
+            self._loaded = load(
+                config.data.source,
+                config.data.noise,
+                config.data.imbalance,
+                config.seed,
+                validation_fraction=config.data.validation_fraction,
+            )
+            print(f"data: {self._loaded.summary()}")
+        return self._loaded
+
+    def _run_pretrain(self) -> None:
+        config, data, folder = self._config, self._data, self._pretrain.path
+        size = round(config.pretrain.fraction * len(data.train))
+        split_seed = seeds.derive(config.seed, "pretrain split")
+        fitted, held_out = stratified_split(data.train.labels, size, split_seed)
+        train = data.train.take(fitted)
+        epochs = config.pretrain.epochs
+        method = make_method(
+            "erm", config, train.labels, data.num_classes, epochs=epochs, reweighting=False
+        )
+        arrays = {"inputs": train.inputs, "labels": train.labels}
+        state = self._fit(method, arrays, folder, epochs, title="pretrain")
+        result = Evaluator(method.predict, EVALUATION_BATCH)(
+            state.variables, data.train.take(held_out)
+        )
+        write_arrays(
+            folder / "held_out.npz",
+            index=held_out,
+            loss=result.loss,
+            prediction=result.prediction,
+        )
+
+    def _run_estimate(self) -> None:
+        labels = self._data.train.labels
+        held_out = read_arrays(self._pretrain.path / "held_out.npz")
+        validation_labels = labels[held_out["index"]]
+        statistics = group_statistics(
+            labels,
+            validation_labels,
+            held_out["prediction"] != validation_labels,
+            ids=np.arange(self._data.num_classes),
+            smoothing=self._config.estimate.smoothing,
+        )
+        write_arrays(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
+
+    def _run_train(self, name: str) -> None:
+        config, data, folder = self._config, self._data, self._train[name].path
+        labels, epochs = data.train.labels, config.train.epochs
+        strength = self._strength(name)
+        arrays = {"inputs": data.train.inputs, "labels": labels}
+        if name == "har":
+            arrays["strength"] = strength[labels].astype(np.float32)
+        method = make_method(name, config, labels, data.num_classes, epochs=epochs)
+        state = self._fit(method, arrays, folder, epochs, title=name)
+        evaluate = Evaluator(method.predict, EVALUATION_BATCH)
+        train, test = (evaluate(state.variables, part) for part in (data.train, data.test))
+        write_arrays(
+            folder / "evaluation.npz",
+            strength=strength,
+            train_loss=train.loss,
+            train_prediction=train.prediction,
+            test_loss=test.loss,
+            test_prediction=test.prediction,
+        )
+
+    def _run_report(self) -> None:
+        folders = {"pretrain": self._pretrain.path}
+        folders |= {name: folder.path for name, folder in self._train.items()}
+        inputs = Inputs(
+            config=flatten(self._config),
+            data=self._data,
+            held_out=read_arrays(self._pretrain.path / "held_out.npz"),
+            statistics=self._statistics(),
+            evaluations={
+                name: read_arrays(folder.path / "evaluation.npz")
+                for name, folder in self._train.items()
+            },
+            metrics={name: read_metrics(path / "metrics.jsonl") for name, path in folders.items()},
+        )
+        results = summarize(inputs)
+        write_json(self._report.path / "results.json", results)
+        write_page(self._report.path / "index.html", inputs, results)
+        print(format_table(results))
+        print(f"report: {self._report.path / 'index.html'}")
+
+    def _fit(
+        self,
+        method: Method,
+        arrays: dict[str, np.ndarray],
+        folder: pathlib.Path,
+        epochs: float,
+        *,
+        title: str,
+    ) -> Any:
+        # All methods share one seed: they begin alike and see the same batches.
+        config = self._config
+        return fit(
+            method,
+            arrays,
+            folder,
+            steps=num_steps(epochs, len(arrays["labels"]), config.batch_size),
+            batch_size=config.batch_size,
+            seed=seeds.derive(config.seed, folder.relative_to(self._workdir).parts[0]),
+            log_every=config.log_every,
+            checkpoint_every=config.checkpoint_every,
+            title=title,
+        )
+
+    def _strength(self, name: str) -> np.ndarray:
+        """The factor of R by class."""
+        regularizer, num_classes = self._config.regularizer, self._data.num_classes
+        if name == "erm":
+            return np.zeros(num_classes)
+        if name == "uniform":
+            return np.full(num_classes, regularizer.uniform_strength)
+        return scale_to_maximum(self._statistics().tau, regularizer.strength)
+
+    def _statistics(self) -> GroupStatistics:
+        return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))

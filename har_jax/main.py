@@ -1,0 +1,95 @@
+"""Heteroskedastic adaptive regularization, from a config file to a report.
+
+python -m har_jax.main --config=configs/digits.py [--workdir=runs/digits] [--stage=train]
+                       [--config.KEY=VALUE ...]
+
+Runs the stages pretrain, estimate, train and report in WORKDIR. What is complete there is
+skipped, what was cut goes on, and what was made from another config is refused. The report
+is WORKDIR/report/index.html. A config's keys and their defaults are in har_jax/config.py;
+for example --config.seed=1 --config.regularizer.strength=0.3.
+"""
+
+import pathlib
+import re
+import sys
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from har_jax import config as har_config
+from har_jax.workdir import STAGES, StageError
+
+_CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "The config file; --config.KEY=VALUE overrides what it says."
+)
+_WORKDIR = flags.DEFINE_string(
+    "workdir", None, "Where the results go; runs/ and the config file's name if not given."
+)
+_STAGE = flags.DEFINE_enum(
+    "stage", None, STAGES, "The one stage to run; all, one after the other, if not given."
+)
+
+
+def main(_: list[str]) -> None:
+    from har_jax.experiment import Experiment  # what it imports takes seconds; flags come first
+
+    name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
+    workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}")
+    try:
+        Experiment(_CONFIG.value, workdir).run(_STAGE.value)
+    except (StageError, FloatingPointError) as error:
+        _exit(str(error), status=1)
+
+
+def _parse(argv: list[str]) -> list[str]:
+    """Reads the flags and checks the config; ends with one line if something is wrong."""
+    if len(argv) == 1:
+        _exit("nothing to run: try --config=configs/digits.py, or --help")
+    flags.FLAGS.set_default("verbosity", -1)  # warnings; what libraries tell beside is much
+    try:
+        _check_overrides(argv)
+        rest = flags.FLAGS(argv)
+        if len(rest) > 1:
+            _exit(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
+        if _CONFIG.value is None:
+            _exit("--config is missing: try --config=configs/digits.py")
+        har_config.validate(_CONFIG.value)
+    except har_config.ConfigError as error:
+        _exit(str(error))
+    except flags.IllegalFlagValueError as error:
+        _exit(_wrong_type(str(error)))
+    except (flags.Error, OSError) as error:
+        _exit(str(error))
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        _exit(f"the config file fails: {error}")
+    return rest
+
+
+def _check_overrides(argv: list[str]) -> None:
+    keys = har_config.flatten(har_config.base())
+    for argument in argv:
+        if match := re.match(r"--?config\.([\w.]+)", argument):
+            key = match[1]
+            if key not in keys and not any(known.startswith(f"{key}.") for known in keys):
+                raise har_config.unknown_key(key)
+
+
+def _wrong_type(message: str) -> str:
+    match = re.search(r"flag --config\.([\w.]+)=(.*?):", message)
+    if not match:
+        return message
+    key, value = match.groups()
+    return f"config.{key}={value!r} has the wrong type: {har_config.type_name(key)} needed"
+
+
+def _exit(message: str, status: int = 2) -> None:
+    print(f"har_jax: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(status)
+
+
+def run() -> None:
+    app.run(main, flags_parser=_parse)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,59 @@
+"""Heteroskedastic adaptive regularization: each example as strongly as its batch row says."""
+
+import optax
+from flax import linen as nn
+
+from har_jax import linen
+from har_jax.jacobian import Reduction
+from har_jax.losses import cross_entropy
+from har_jax.methods.base import Augment, LossWeights, Method, single_network
+from har_jax.methods.erm import accuracy
+from har_jax.objective import regularized_sum, weighted_sum
+from har_jax.taps import Filter, normalization_layers
+
+
+def har(
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    *,
+    layers: Filter = normalization_layers,
+    reduction: Reduction = "root_sum_square",
+    augment: Augment | None = None,
+    loss_weights: LossWeights | None = None,
+) -> Method:
+    r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
+
+    The last step of algorithm 1 of Cao et al. 2021; :mod:`har_jax.strength` computes
+    :math:`\tau` beforehand.
+
+    Args:
+      model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
+      optimizer: An Optax gradient transformation.
+      layers: Which activations R is taken at.
+      reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
+      augment: Applied to the inputs of every batch.
+      loss_weights: Weights of the losses; ones where not given.
+
+    Returns:
+      A :class:`har_jax.methods.Method`; its batches hold ``inputs``, ``labels`` and
+      ``strength [B]``, :math:`\lambda\tau_i`.
+    """
+    loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
+
+    def objective(variables, batch, weights, apply_options):
+        labels = batch["labels"]
+        r = loss_and_norm(
+            lambda logits: weights * cross_entropy(logits, labels),
+            variables,
+            batch["inputs"],
+            **apply_options,
+        )
+        metrics = {
+            "loss": weighted_sum(cross_entropy(r.outputs, labels)),
+            "accuracy": accuracy(r.outputs, labels),
+            "norm": weighted_sum(r.norm),
+        }
+        total = regularized_sum(r.loss, r.norm, batch["strength"], weights)
+        return total, (r.mutated, metrics)
+
+    return single_network(model, optimizer, objective, augment=augment, loss_weights=loss_weights)

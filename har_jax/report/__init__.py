@@ -1,0 +1,1 @@
+"""The report of an experiment: numbers, a table, and a page that needs no other file."""

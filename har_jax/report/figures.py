@@ -1,0 +1,82 @@
+"""The report's figures, as SVG text."""
+
+import io
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+from har_jax.report.results import Inputs, kinds_of_examples
+
+_COLORS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
+_SMALLEST_LOSS = 1e-4
+
+
+def loss_histograms(inputs: Inputs) -> str:
+    """Per-example losses of clean, rare and mislabelled training examples: figure 1.
+
+    First of the pre-trained model on the part that it did not see, then of each method on
+    all of what it was trained on.
+    """
+    kinds = kinds_of_examples(inputs.data)
+    index = inputs.held_out["index"]
+    panels = {"pre-trained, held-out part": (inputs.held_out["loss"], index)}
+    everything = np.arange(len(inputs.data.train))
+    for method, evaluation in inputs.evaluations.items():
+        panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
+    figure = Figure(figsize=(4 * len(panels), 3), layout="constrained")
+    bins = np.geomspace(_SMALLEST_LOSS, 20, 40)
+    for axes, (title, (loss, rows)) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
+    ):
+        for kind, members in kinds.items():
+            shown = np.clip(loss[members[rows]], bins[0], bins[-1])
+            if len(shown):
+                shares = np.full(len(shown), 1 / len(shown))
+                axes.hist(shown, bins, weights=shares, alpha=0.6, label=kind, color=_COLORS[kind])
+        axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
+        axes.legend()
+    return _svg(figure)
+
+
+def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
+    """Every metric of every run over the epochs."""
+    names = sorted({name for records in metrics.values() for record in records for name in record})
+    names = [name for name in names if name not in ("step", "epoch")]
+    labels = {"norm": "mean R"}
+    figure = Figure(figsize=(4 * len(names), 3), layout="constrained")
+    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+        for run, records in metrics.items():
+            points = [(r["epoch"], r[name]) for r in records if name in r]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=run, marker=".")
+        axes.set(title=labels.get(name, name), xlabel="epoch")
+        axes.legend()
+    return _svg(figure)
+
+
+def accuracies(inputs: Inputs, results: Mapping) -> str:
+    """Test accuracy of each method by group."""
+    groups, methods = results["groups"], list(inputs.evaluations)
+    figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
+    axes = figure.subplots()
+    width = 0.8 / len(methods)
+    for shift, method in enumerate(methods):
+        heights = [100 * (g["methods"][method]["test_accuracy"] or 0) for g in groups]
+        axes.bar(np.arange(len(groups)) + shift * width, heights, width, label=method)
+    names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
+    axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
+    axes.set(ylabel="test accuracy (%)", title="by group; * has noisy labels")
+    axes.legend(loc="lower right")
+    return _svg(figure)
+
+
+def _svg(figure: Figure) -> str:
+    buffer = io.StringIO()
+    # A fixed salt and no date: the same experiment gives the same page. Names that come
+    # from data are drawn as they are, not read as mathematics.
+    with matplotlib.rc_context({"svg.hashsalt": "har_jax", "text.parse_math": False}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,86 @@
+"""The report as one HTML page that needs no other file."""
+
+import html
+import json
+import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from har_jax.report import figures
+from har_jax.report.results import Inputs
+from har_jax.report.table import rows_of
+
+_STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums }
+th, td { padding: .2rem .8rem; text-align: right; border-bottom: 1px solid #ddd }
+th:first-child, td:first-child { text-align: left }
+tr.mean td { font-weight: bold }
+svg { max-width: 100%; height: auto }
+pre { background: #f5f5f5; padding: 1rem; overflow-x: auto }
+"""
+
+
+def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -> None:
+    """Writes the page."""
+    methods = list(inputs.evaluations)
+    title = f"{' and '.join(methods)} on {inputs.config['data.source']}"
+    sections = [
+        ("What was gained", _verdict(results)),
+        (
+            "Groups",
+            _table(results)
+            + "<p>n: training examples; val. error: I, of a model trained on the other part; "
+            "tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; accuracy: on the "
+            "test set, whose labels are clean. Errors and accuracies are in percent.</p>",
+        ),
+        ("Test accuracy", figures.accuracies(inputs, results)),
+        (
+            "Losses of the training examples",
+            figures.loss_histograms(inputs)
+            + "<p>clean: a right label in a frequent group; rare: a right label in a rare group; "
+            "noisy: a wrong label.</p>",
+        ),
+        ("Training", figures.training_curves(inputs.metrics)),
+        ("Data", f"<pre>{_json(results['data'])}</pre>"),
+        ("Config", f"<pre>{_json(results['config'])}</pre>"),
+    ]
+    body = "\n".join(f"<h2>{html.escape(head)}</h2>\n{text}" for head, text in sections)
+    path.write_text(
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{html.escape(title)}</h1>\n{body}\n</body>\n</html>\n",
+        encoding="utf-8",
+    )
+
+
+def _verdict(results: Mapping[str, Any]) -> str:
+    """One sentence a part of the groups: each method against the first."""
+    first, *others = results["means"]
+    sentences = []
+    for method in others:
+        for part, mean in results["means"][method].items():
+            reference = results["means"][first][part]["test_accuracy"]
+            if mean["test_accuracy"] is not None:
+                gain = 100 * (mean["test_accuracy"] - reference)
+                sentences.append(
+                    f"<li>{html.escape(method)} against {html.escape(first)} on the {part} groups: "
+                    f"{100 * reference:.1f} &rarr; {100 * mean['test_accuracy']:.1f} "
+                    f"({gain:+.1f} points)</li>"
+                )
+    return f"<ul>{''.join(sentences)}</ul>" if sentences else "<p>One method was trained.</p>"
+
+
+def _table(results: Mapping[str, Any]) -> str:
+    head, rows, groups = rows_of(results)
+    body = [_row(row, "td", "mean" if index >= groups else "") for index, row in enumerate(rows)]
+    return f"<table>{_row(head, 'th', '')}{''.join(body)}</table>"
+
+
+def _row(cells: Sequence[str], tag: str, css: str) -> str:
+    inner = "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
+    return f'<tr class="{css}">{inner}</tr>'
+
+
+def _json(value: Any) -> str:
+    return html.escape(json.dumps(value, indent=2))

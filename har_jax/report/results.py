@@ -1,0 +1,132 @@
+"""The numbers of a report: one dictionary, as ``results.json`` holds it."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from har_jax import seeds
+from har_jax.data.protocol import TrainingData
+from har_jax.strength import GroupStatistics
+
+SEEDS = ("test split", "noise", "imbalance", "pretrain split", "pretrain", "train")
+
+
+@dataclasses.dataclass(frozen=True)
+class Inputs:
+    """What the stages left.
+
+    Attributes:
+      config: By dotted key.
+      data: What was trained on.
+      held_out: ``index``, ``loss`` and ``prediction`` of the pre-trained model on the part of
+        the training set that it did not see.
+      statistics: Of every class.
+      evaluations: By method: ``strength`` by class, and ``loss`` and ``prediction`` of
+        every ``train_`` and ``test_`` example.
+      metrics: By method, and of ``pretrain``: the records of training.
+    """
+
+    config: Mapping[str, Any]
+    data: TrainingData
+    held_out: Mapping[str, np.ndarray]
+    statistics: GroupStatistics
+    evaluations: Mapping[str, Mapping[str, np.ndarray]]
+    metrics: Mapping[str, Sequence[Mapping[str, float]]]
+
+
+def summarize(inputs: Inputs) -> dict[str, Any]:
+    """Computes the numbers of the report.
+
+    Accuracies are shares. That of several groups is the mean of theirs, each counting
+    alike; groups without test examples are left out, and have null as their own.
+    """
+    data, statistics = inputs.data, inputs.statistics
+    groups = []
+    for index, name in enumerate(data.class_names):
+        in_group = data.train.labels == index
+        groups.append(
+            {
+                "group": index,
+                "name": name,
+                "noisy": index in data.noisy_classes,
+                "rare": index in data.rare_classes,
+                "n": int(np.sum(in_group)),
+                "mislabelled": int(np.sum(in_group & data.flipped)),
+                "validation_n": int(statistics.validation_count[index]),
+                "validation_error": float(statistics.error[index]),
+                "tau": float(statistics.tau[index]),
+                "test_n": int(np.sum(data.test.labels == index)),
+                "methods": {
+                    method: {
+                        "strength": float(evaluation["strength"][index]),
+                        "train_accuracy": _accuracy(
+                            evaluation["train_prediction"], data.train.labels, index
+                        ),
+                        "test_accuracy": _accuracy(
+                            evaluation["test_prediction"], data.test.labels, index
+                        ),
+                    }
+                    for method, evaluation in inputs.evaluations.items()
+                },
+            }
+        )
+    config = dict(inputs.config)
+    text = json.dumps(config, sort_keys=True)
+    return {
+        "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
+        "config": config,
+        "seed": config["seed"],
+        "seeds": {name: seeds.derive(config["seed"], name) for name in SEEDS},
+        "data": data.summary(),
+        "groups": groups,
+        "means": {
+            method: {
+                part: {
+                    "strength": _mean(groups, method, "strength", members),
+                    "train_accuracy": _mean(groups, method, "train_accuracy", members),
+                    "test_accuracy": _mean(groups, method, "test_accuracy", members),
+                }
+                for part, members in parts(data).items()
+            }
+            for method in inputs.evaluations
+        },
+    }
+
+
+def parts(data: TrainingData) -> dict[str, tuple[int, ...]]:
+    """The groups that are averaged over: all, noisy, rare, and clean, which is not noisy."""
+    every = tuple(range(data.num_classes))
+    return {
+        "all": every,
+        "noisy": data.noisy_classes,
+        "rare": data.rare_classes,
+        "clean": tuple(label for label in every if label not in data.noisy_classes),
+    }
+
+
+def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
+    """The training examples by what is wrong with them: the groups of the paper's figure 1."""
+    rare = np.isin(data.train.labels, data.rare_classes)
+    return {
+        "clean": ~data.flipped & ~rare,
+        "rare": ~data.flipped & rare,
+        "noisy": data.flipped,
+    }
+
+
+def _accuracy(prediction: np.ndarray, labels: np.ndarray, group: int) -> float | None:
+    members = labels == group
+    return float(np.mean(prediction[members] == group)) if np.any(members) else None
+
+
+def _mean(
+    groups: Sequence[Mapping[str, Any]], method: str, key: str, members: Sequence[int]
+) -> float | None:
+    values = [groups[index]["methods"][method][key] for index in members]
+    present = [value for value in values if value is not None]
+    return float(np.mean(present)) if present else None

@@ -1,0 +1,51 @@
+"""The report as a table of plain text."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int]:
+    """The table's head, its rows, and how many of these are groups, before the means."""
+    methods = list(results["means"])
+    head = ["group", "n", "mislabelled", "val. error", "tau"]
+    head += [f"strength {method}" for method in methods if method != "erm"]
+    head += [f"accuracy {method}" for method in methods]
+    rows = []
+    for group in results["groups"]:
+        marks = [mark for mark in ("noisy", "rare") if group[mark]]
+        name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
+        row = [name, str(group["n"]), str(group["mislabelled"])]
+        row += [_percent(group["validation_error"]), _number(group["tau"])]
+        row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
+        row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
+        rows.append(row)
+    for part in next(iter(results["means"].values())):
+        row = [f"mean of {part} groups", "", "", "", ""]
+        row += [_number(results["means"][m][part]["strength"]) for m in methods if m != "erm"]
+        row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
+        rows.append(row)
+    return head, rows, len(results["groups"])
+
+
+def format_table(results: Mapping[str, Any]) -> str:
+    """Lays the table out for a terminal; accuracies and errors are in percent."""
+    head, rows, groups = rows_of(results)
+    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
+    line = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    layout = [_line(head, widths), line]
+    layout += [_line(row, widths) for row in rows[:groups]]
+    layout += [line, *(_line(row, widths) for row in rows[groups:])]
+    return "\n".join(layout)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = zip(cells, widths, strict=True)
+    return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,1 @@
+"""Training: optimizer, loop, checkpoints, metrics, progress and evaluation."""

@@ -1,0 +1,44 @@
+"""Optimizers and learning-rate schedules by name."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import optax
+
+OPTIMIZERS: Mapping[str, Sequence[str]] = {"sgd": ("momentum",), "adam": ()}
+SCHEDULES: Mapping[str, Sequence[str]] = {
+    "constant": (),
+    "cosine": (),
+    "step": ("decay_epochs", "decay_factor"),
+}
+"""The names that a config can choose, with the options that each reads."""
+
+
+def make_schedule(config: Mapping[str, Any], total_steps: int, steps_per_epoch: float):
+    """A learning rate by step: ``constant``, ``cosine`` to 0, or ``step``.
+
+    ``step`` multiplies the rate by ``decay_factor`` at each of ``decay_epochs``.
+    """
+    rate = config["learning_rate"]
+    if config["schedule"] == "cosine":
+        return optax.cosine_decay_schedule(rate, total_steps)
+    if config["schedule"] == "step":
+        steps = [round(epoch * steps_per_epoch) for epoch in config["decay_epochs"]]
+        return optax.piecewise_constant_schedule(rate, dict.fromkeys(steps, config["decay_factor"]))
+    return optax.constant_schedule(rate)
+
+
+def make_optimizer(
+    config: Mapping[str, Any], total_steps: int, steps_per_epoch: float
+) -> optax.GradientTransformation:
+    """SGD with momentum or Adam; the weight decay is added to every gradient before it.
+
+    That is the coupled form of PyTorch's SGD, which the authors' code uses, over all
+    parameters.
+    """
+    schedule = make_schedule(config, total_steps, steps_per_epoch)
+    if config["name"] == "sgd":
+        rule = optax.sgd(schedule, momentum=config["momentum"])
+    else:
+        rule = optax.adam(schedule)
+    return optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule)

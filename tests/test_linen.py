@@ -1,0 +1,340 @@
+"""R of Flax Linen models: equal to brute force, invariant, and refused where it is not defined."""
+
+import functools
+
+import chex
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.test_util import check_grads
+
+import har_jax
+from har_jax.jacobian import REDUCTIONS
+from tests import zoo
+
+IMAGES, SEQUENCES, VECTORS = (5, 4, 4, 3), (5, 6, 3), (5, 3)
+
+close = functools.partial(np.testing.assert_allclose, rtol=1e-5)
+
+
+def run(model, variables, x, y, **options):
+    loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply, **options)
+    return jax.jit(lambda v, x, y: loss_and_norm(lambda z: zoo.cross_entropy(z, y), v, x))(
+        variables, x, y
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (zoo.Network("layer"), VECTORS),
+        (zoo.Network("layer", lift="scan"), SEQUENCES),
+        (zoo.Network("layer", convolution=True), IMAGES),
+        (zoo.Network("group", convolution=True, lift="remat"), IMAGES),
+        (zoo.Network("group", convolution=True, lift="scan_remat"), IMAGES),
+        (zoo.Network("frozen_batch", convolution=True), IMAGES),
+        (zoo.Network("frozen_batch", lift="scan"), VECTORS),
+        (zoo.Shared(), (5, 4)),
+    ],
+    ids=lambda value: " ".join(str(value).split()),
+)
+def test_equals_brute_force(model, shape):
+    x, y = zoo.inputs(shape), zoo.labels(shape[0])
+    variables = zoo.variables(model, x)
+    expected = zoo.brute_force(model, variables, x, y)
+    for reduction, norm in zip(REDUCTIONS, expected, strict=True):
+        r = run(model, variables, x, y, reduction=reduction)
+        close(r.norm, norm)
+    close(r.loss, zoo.cross_entropy(model.apply(variables, x), y))
+    close(r.outputs, model.apply(variables, x), atol=1e-6)
+    assert r.mutated == {}
+    assert r.norm.shape == (5,)
+    total = sum(norms.reshape(-1, 5).sum(axis=0) for norms in r.layer_norms.values())
+    close(total, expected[1])
+
+
+def test_a_module_rematerialized_three_times():
+    x, y = zoo.inputs((5, 4)), zoo.labels(5)
+    variables = zoo.variables(zoo.Shared(), x)
+    plain, remat = (run(zoo.Shared(remat), variables, x, y) for remat in (False, True))
+    close(plain.norm, remat.norm)
+    assert list(remat.layer_norms) == ["norm[0]", "norm[1]", "norm[2]"]
+
+
+def test_layers_stacked_on_another_axis_count_one_by_one():
+    class Stack(nn.Module):
+        axis: int
+
+        @nn.compact
+        def __call__(self, x):
+            axes = {"params": 0, "intermediates": self.axis}
+            block = nn.scan(
+                zoo.Block, variable_axes=axes, split_rngs={"params": True}, length=x.shape[-1]
+            )
+            return block("layer")(x, None)[0][:, 0]
+
+    x, y = zoo.inputs((5, 3, 3)), zoo.labels(5)
+    variables = zoo.variables(Stack(0), x)
+    norms = [
+        run(Stack(axis), variables, x, y, reduction="sum_of_norms").norm for axis in (0, 1, 2, -1)
+    ]
+    for norm in norms[1:]:
+        close(norm, norms[0])
+
+
+def test_objective_gradients_equal_finite_differences():
+    with jax.enable_x64(True):
+        x, y = zoo.inputs(IMAGES).astype(np.float64), zoo.labels(5)
+        model = zoo.Network("group", convolution=True)
+        params = jax.tree.map(
+            lambda leaf: leaf.astype(jnp.float64), zoo.variables(model, x)["params"]
+        )
+        strength = jnp.linspace(0.0, 2.0, 5)
+        for reduction in REDUCTIONS:
+            loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply, reduction=reduction)
+
+            @jax.jit
+            def objective(params, loss_and_norm=loss_and_norm):
+                r = loss_and_norm(lambda z: zoo.cross_entropy(z, y), {"params": params}, x)
+                return har_jax.regularized_sum(r.loss, r.norm, strength).mean()
+
+            check_grads(objective, (params,), order=1, modes=["rev"], rtol=1e-6, atol=1e-6)
+
+
+def test_batch_size_and_order_do_not_matter():
+    model, x, y = zoo.Network("layer"), zoo.inputs((6, 3)), zoo.labels(6)
+    variables = zoo.variables(model, x)
+    whole = run(model, variables, x, y)
+    order = np.random.default_rng(1).permutation(6)
+    close(run(model, variables, x[order], y[order]).norm, whole.norm[order])
+    close(run(model, variables, x[:1], y[:1]).norm, whole.norm[:1])
+    close(run(model, variables, x[1:3], y[1:3]).norm, whole.norm[1:3])
+
+
+def test_masked_rows_count_for_nothing():
+    model, x, y = zoo.Network("layer"), zoo.inputs((5, 3)), zoo.labels(5)
+    params = zoo.variables(model, x)["params"]
+    loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
+
+    @jax.jit
+    def objective(params, x, y, weights):
+        r = loss_and_norm(lambda z: weights * zoo.cross_entropy(z, y), {"params": params}, x)
+        strength = jnp.full(len(y), 0.3)
+        return har_jax.regularized_sum(r.loss, r.norm, strength, weights).mean()
+
+    padded_x, padded_y = np.concatenate([x, 100 + x[:3]]), np.concatenate([y, y[:3]])
+    mask = np.array([1.0] * 5 + [0.0] * 3, np.float32)
+    plain = jax.value_and_grad(objective)(params, x, y, mask[:5])
+    masked = jax.value_and_grad(objective)(params, padded_x, padded_y, mask)
+    chex.assert_trees_all_close(plain, masked, rtol=1e-5, atol=1e-7)
+
+
+def test_training_batchnorm_gives_the_gradient_of_the_summed_loss():
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            h = self.perturb("h", nn.BatchNorm(use_running_average=False)(nn.Dense(4)(x)))
+            h = nn.BatchNorm(use_running_average=False, name="inner")(nn.tanh(h))
+            return nn.Dense(3)(h)
+
+    x, y = zoo.inputs((5, 3)), zoo.labels(5)
+    variables = zoo.variables(Net(), x)
+    weights = jnp.arange(1.0, 6.0)
+
+    def summed(perturbation):
+        given = {**variables, "perturbations": {"h": perturbation}}
+        logits, _ = Net().apply(given, x, mutable=["batch_stats"])
+        return jnp.sum(weights * zoo.cross_entropy(logits, y))
+
+    expected = jnp.linalg.norm(jax.grad(summed)(jnp.zeros((5, 4))), axis=1)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(
+        Net().apply,
+        layers=lambda module, method: (
+            har_jax.normalization_layers(module, method) and module.name != "inner"
+        ),
+    )
+    r = loss_and_norm(
+        lambda z: weights * zoo.cross_entropy(z, y), variables, x, mutable=["batch_stats"]
+    )
+    close(r.norm, expected)
+    _, mutated = Net().apply(variables, x, mutable=["batch_stats"])
+    chex.assert_trees_all_close(r.mutated, mutated)
+
+
+def test_what_the_model_mutates_comes_back_without_the_zeros():
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.LayerNorm()(x)
+            self.sow("intermediates", "mine", x)
+            return nn.Dense(3)(x)
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    variables = zoo.variables(Net(), x)
+    variables.pop("intermediates", None)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(Net().apply)
+    for mutable in (["intermediates"], True):
+        r = loss_and_norm(lambda z: zoo.cross_entropy(z, y), variables, x, mutable=mutable)
+        _, mutated = Net().apply(variables, x, mutable=mutable)
+        chex.assert_trees_all_close(r.mutated, mutated)
+
+
+def test_a_custom_vjp_activation():
+    @jax.custom_vjp
+    def activation(x):
+        return jnp.tanh(x)
+
+    activation.defvjp(lambda x: (jnp.tanh(x), jnp.tanh(x)), lambda y, g: (g * (1 - y**2),))
+
+    def net(act):
+        return nn.Sequential([nn.LayerNorm(), nn.Dense(4), act, nn.LayerNorm(), nn.Dense(3)])
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    params = zoo.variables(net(jnp.tanh), x)["params"]
+
+    def gradient(model):
+        loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
+
+        def objective(params):
+            r = loss_and_norm(lambda z: zoo.cross_entropy(z, y), {"params": params}, x)
+            return jnp.mean(r.loss + r.norm)
+
+        return jax.jit(jax.grad(objective))(params)
+
+    chex.assert_trees_all_close(
+        gradient(net(activation)), gradient(net(jnp.tanh)), rtol=1e-5, atol=1e-7
+    )
+
+
+def test_an_example_without_gradient_has_norm_zero_and_finite_gradients():
+    model = nn.Sequential([nn.LayerNorm(), nn.Dense(3)])
+    x = zoo.inputs(VECTORS)
+    params = zoo.variables(model, x)["params"]
+    alive = jnp.array([1.0, 0.0, 1.0, 0.0, 1.0])
+    for reduction in REDUCTIONS:
+        loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply, reduction=reduction)
+
+        def objective(params, loss_and_norm=loss_and_norm):
+            r = loss_and_norm(lambda z: alive * jnp.sum(z**2, axis=1), {"params": params}, x)
+            return jnp.sum(r.norm), r.norm
+
+        gradients, norm = jax.jit(jax.grad(objective, has_aux=True))(params)
+        assert np.all((np.asarray(norm) > 0) == (np.asarray(alive) > 0))
+        chex.assert_tree_all_finite(gradients)
+        assert all(np.any(np.asarray(leaf) != 0) for leaf in jax.tree.leaves(gradients))
+
+
+def test_bfloat16_activations_are_summed_in_float32():
+    model = nn.Sequential([nn.LayerNorm(dtype=jnp.bfloat16), nn.Dense(512, dtype=jnp.bfloat16)])
+    x, y = zoo.inputs((5, 512)), zoo.labels(5)
+    variables = zoo.variables(model, x)
+    r = run(model, variables, x, y)
+    assert r.outputs.dtype == jnp.bfloat16
+    assert r.norm.dtype == jnp.float32
+    (gradients,) = jax.vjp(
+        lambda h: zoo.cross_entropy(
+            model.layers[1].apply({"params": variables["params"]["layers_1"]}, h), y
+        ),
+        model.layers[0].apply({"params": variables["params"]["layers_0"]}, x),
+    )[1](jnp.ones(5, jnp.bfloat16))
+    assert gradients.dtype == jnp.bfloat16
+    close(r.norm, np.linalg.norm(np.asarray(gradients, np.float64), axis=1), rtol=1e-2)
+    # A sum in bfloat16 loses whole terms; its error is far beyond that of one rounding.
+    wide = np.asarray(gradients).astype(np.float64)
+    close(np.square(r.norm), np.square(wide).sum(axis=1), rtol=2e-2)
+
+
+def test_any_layer_and_any_layout():
+    model = nn.RNN(nn.SimpleCell(4), time_major=True)
+    x = zoo.inputs((6, 5, 3))  # time, batch, features
+    variables = zoo.variables(model, x)
+    last_step = lambda outputs: jnp.sum(outputs[-1] ** 2, axis=1)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(
+        model.apply, layers=lambda module, method: isinstance(module, nn.RNN), in_axes=1
+    )
+    r = loss_and_norm(last_step, variables, x)
+    close(r.norm, np.linalg.norm(2 * model.apply(variables, x)[-1], axis=1))
+
+
+def test_a_stated_axis_spares_the_trace_at_twice_the_batch():
+    class Fixed(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            x = nn.LayerNorm()(x).reshape(5, 3)  # works at batch size 5 only
+            return nn.Dense(3)(x)
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    variables = zoo.variables(Fixed(), x)
+    with pytest.raises(TypeError, match="reshape"):
+        run(Fixed(), variables, x, y)
+    norms = [run(Fixed(), variables, x, y, tap_axes=axes).norm for axes in (0, {"LayerNorm_0": 0})]
+    close(norms[0], norms[1])
+    with pytest.raises(har_jax.TapError, match=r"tap_axes names \['nrom'\]; the taps are"):
+        run(Fixed(), variables, x, y, tap_axes={"nrom": 0})
+    with pytest.raises(har_jax.TapError, match=r"puts the batch of LayerNorm_0, \[5, 3\], on 2"):
+        run(Fixed(), variables, x, y, tap_axes=2)
+
+
+class Lifted(nn.Module):
+    """A norm inside of ``lift(Block)``."""
+
+    lift: object
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(3)(self.lift(zoo.Block)("layer")(x, None)[0])
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "message"),
+    [
+        (nn.Dense(3), {}, "selects no call of the model"),
+        (
+            Lifted(lambda block: nn.scan(block, variable_axes={"params": 0}, length=2)),
+            {},
+            r"ScanBlock_0/LayerNorm_0 is selected, but Flax does not capture it.*variable_axes",
+        ),
+        (
+            nn.Sequential([lambda x: x.reshape(-1, 1), nn.LayerNorm(), lambda x: x.reshape(-1, 3)]),
+            {},
+            r"no axis of layers_1, whose output has shape \[15, 1\], indexes the 5 examples",
+        ),
+        (
+            nn.Sequential([lambda x: jnp.argmax(x, axis=1), nn.Embed(3, 3)]),
+            {"layers": lambda module, method: method == "attend_to"},
+            "selects no call",
+        ),
+        (nn.LayerNorm(), {"in_axes": (0, 0)}, "in_axes has 2 entries for 1 arguments"),
+        (nn.LayerNorm(), {"in_axes": None}, "no input carries the batch"),
+        (nn.LayerNorm(), {"reduction": "mean"}, "reduction='mean' is unknown"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_tapped_is_refused_by_name(model, options, message):
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    with pytest.raises(ValueError, match=message):
+        run(model, zoo.variables(model, x), x, y, **options)
+
+
+def test_module_level_jit_is_refused_rather_than_miscounted():
+    class Net(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            block = nn.jit(zoo.Block)
+            return nn.Dense(3)(block("layer")(block("layer")(x)[0])[0])
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    with pytest.raises(har_jax.TapError, match=r"nn\.jit"):
+        run(Net(), zoo.variables(Net(), x), x, y)
+
+
+def test_inputs_of_two_batch_sizes_and_losses_of_another_shape_are_refused():
+    model, x = nn.Sequential([nn.LayerNorm()]), zoo.inputs(VECTORS)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(lambda v, x, table: model.apply(v, x + table[0]))
+    with pytest.raises(ValueError, match=r"different sizes, \[2, 5\].*in_axes"):
+        loss_and_norm(lambda z: z[:, 0], zoo.variables(model, x), x, np.ones((2, 3)))
+    loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
+    for loss in (jnp.sum, lambda z: z, lambda z: jnp.argmax(z, axis=1)):
+        with pytest.raises(ValueError, match=r"one floating number per example, shape \[B\]"):
+            loss_and_norm(loss, zoo.variables(model, x), x)

@@ -1,0 +1,102 @@
+"""tau by cases worked by hand, and what is said of groups with little data."""
+
+import numpy as np
+import pytest
+
+import har_jax
+from har_jax import group_statistics, noise_frequency_tau, scale_to_maximum
+
+
+def test_by_hand():
+    # 6 of 8 training examples are of group 3, 2 of group -1.
+    s = group_statistics(
+        groups=np.array([3, 3, 3, -1, 3, 3, 3, -1]),
+        validation_groups=np.array([3, 3, 3, 3, -1, -1]),
+        validation_errors=np.array([True, False, False, False, True, True]),
+    )
+    assert s.groups.tolist() == [-1, 3]
+    assert s.count.tolist() == [2, 6]
+    assert s.validation_count.tolist() == [2, 4]
+    assert s.error.tolist() == [1.0, 0.25]
+    assert s.frequency.tolist() == [0.25, 0.75]
+    np.testing.assert_allclose(s.tau, [4**0.4, 0.25**0.6 * (4 / 3) ** 0.4], rtol=1e-12)
+    strength = scale_to_maximum(s.tau, 0.1)
+    assert strength.max() == pytest.approx(0.1, rel=1e-12)
+    np.testing.assert_allclose(strength[1] / strength[0], s.tau[1] / s.tau[0])
+    np.testing.assert_array_equal(
+        s.per_example(strength, np.array([3, -1, 3])), strength[[1, 0, 1]]
+    )
+
+
+def test_tau_rises_with_noise_and_falls_with_frequency():
+    noise, frequency = np.linspace(0, 1, 5), np.linspace(0.1, 1, 5)
+    assert np.all(np.diff(noise_frequency_tau(noise, 0.5)) > 0)
+    assert np.all(np.diff(noise_frequency_tau(0.5, frequency)) < 0)
+
+
+def test_a_group_without_validation_example_takes_the_pooled_error():
+    with pytest.warns(UserWarning, match=r"groups \[7\] have no validation.*pooled error, 0.333"):
+        s = group_statistics(np.array([1, 2, 7]), np.array([1, 1, 2]), np.array([0.0, 1.0, 0.0]))
+    np.testing.assert_allclose(s.error, [0.5, 0.0, 1 / 3])
+
+
+def test_a_group_without_training_example_has_tau_zero():
+    with pytest.warns(UserWarning, match=r"groups \[2\] have no training example"):
+        s = group_statistics(np.array([0, 1]), np.array([0, 1]), np.array([0.0, 1.0]), ids=range(3))
+    assert s.tau.shape == (3,)
+    assert s.tau[2] == 0
+    assert np.all(np.isfinite(s.tau))
+    assert np.all(np.isfinite(scale_to_maximum(s.tau, 0.1)))
+
+
+def test_smoothing_adds_imaginary_examples_with_the_pooled_error():
+    groups, errors = np.array([0, 0, 0, 1]), np.array([1.0, 0.0, 0.0, 1.0])
+    s = group_statistics(groups, groups, errors, smoothing=2)
+    np.testing.assert_allclose(s.error, [(1 + 2 * 0.5) / 5, (1 + 2 * 0.5) / 3])
+
+
+def test_a_model_without_errors_regularizes_nothing_and_says_so():
+    s = group_statistics(np.array([0, 1]), np.array([0, 1]), np.zeros(2))
+    with pytest.warns(UserWarning, match="every tau is 0"):
+        assert scale_to_maximum(s.tau, 0.1).tolist() == [0, 0]
+
+
+def test_only_ratios_of_tau_matter():
+    tau = np.array([1e-300, 3e-300])
+    np.testing.assert_allclose(scale_to_maximum(tau, 0.1), [0.1 / 3, 0.1])
+
+
+ONE = np.array([0])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: group_statistics(np.array([0.5]), ONE, ONE), r"shape \[n\]; got float64"),
+        (lambda: group_statistics(np.array([True]), ONE, ONE), "got bool"),
+        (lambda: group_statistics(ONE, ONE, np.array([0, 1])), "2 validation errors for 1 groups"),
+        (lambda: group_statistics(ONE, ONE[:0], ONE[:0]), "no validation examples"),
+        (lambda: group_statistics(ONE, ONE, np.array([1.5])), "error 1.5 of example 0 is not in"),
+        (lambda: group_statistics(ONE, ONE, np.array([np.nan])), "error nan of example 0"),
+        (lambda: group_statistics(ONE, ONE, ONE, smoothing=-1), "smoothing=-1 must not be neg"),
+        (lambda: group_statistics(ONE, ONE + 4, ONE, ids=ONE), r"groups \[4\] occur"),
+        (lambda: scale_to_maximum(np.array([1.0, -1.0]), 0.1), "tau must be finite and not neg"),
+        (lambda: scale_to_maximum(np.array([1.0]), np.inf), "strength inf must be finite"),
+        (
+            lambda: group_statistics(ONE, ONE, ONE).per_example(np.ones(1), np.array([0, 5])),
+            "example 1 is of unknown group 5",
+        ),
+    ],
+)  # fmt: skip
+def test_errors_name_the_value(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_integers_of_any_width_keep_their_value():
+    groups = np.array([0, 299, 299], np.uint16)
+    assert group_statistics(groups, groups, np.ones(3)).groups.tolist() == [0, 299]
+
+
+def test_public_names():
+    assert set(har_jax.__all__) <= set(dir(har_jax))
