@@ -99,19 +99,19 @@ class Experiment:
         Raises:
           StageError: if a folder was made from another config, or an earlier stage is missing.
         """
-        stages = [entry for entry in self._stages() if stage in (None, entry.stage)]
-        refuse_differences([folder for entry in stages for folder in (*entry.needs, entry.folder)])
-        for entry in stages:
+        entries = [entry for entry in self._stages() if stage in (None, entry.stage)]
+        refuse_differences([f for entry in entries for f in (*entry.needs, entry.folder)])
+        made = {entry.folder for entry in entries}
+        for needed in (need for entry in entries for need in entry.needs):
+            if needed not in made and not needed.is_complete():
+                raise StageError(
+                    f"--stage={stage} needs {needed.path}, which is not complete: run --stage="
+                    f"{needed.path.relative_to(self._workdir).parts[0]} first, or leave --stage out"
+                )
+        for entry in entries:
             if entry.folder.is_complete():
                 print(f"{entry.folder.path}: complete, skipped")
                 continue
-            for folder in entry.needs:
-                if not folder.is_complete():
-                    raise StageError(
-                        f"{entry.folder.path} needs {folder.path}, which is not complete: run "
-                        f"--stage={folder.path.relative_to(self._workdir).parts[0]} first, or "
-                        "leave --stage out to run all"
-                    )
             entry.folder.begin()
             entry.run()
             entry.folder.finish()

@@ -13,10 +13,11 @@ import pathlib
 import re
 import sys
 
-from absl import app, flags
+from absl import app, flags, logging
 from ml_collections import config_flags
 
 from har_jax import config as har_config
+from har_jax.data.examples import DataError
 from har_jax.workdir import STAGES, StageError
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -31,21 +32,24 @@ _STAGE = flags.DEFINE_enum(
 
 
 def main(_: list[str]) -> None:
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
     from har_jax.experiment import Experiment  # what it imports takes seconds; flags come first
 
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
     workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}")
     try:
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
-    except (StageError, FloatingPointError) as error:
+    except (StageError, DataError, FloatingPointError, OSError) as error:
         _exit(str(error), status=1)
+    except KeyboardInterrupt:
+        _exit("interrupted: the same command goes on from the last checkpoint", status=130)
 
 
 def _parse(argv: list[str]) -> list[str]:
     """Reads the flags and checks the config; ends with one line if something is wrong."""
     if len(argv) == 1:
         _exit("nothing to run: try --config=configs/digits.py, or --help")
-    flags.FLAGS.set_default("verbosity", -1)  # warnings; what libraries tell beside is much
     try:
         _check_overrides(argv)
         rest = flags.FLAGS(argv)

@@ -1,7 +1,7 @@
 """Sources by name, noise and imbalance protocols, splits, augmentation and batches."""
 
 from har_jax.data.batches import Batches
-from har_jax.data.examples import Dataset, Examples
+from har_jax.data.examples import DataError, Dataset, Examples
 from har_jax.data.imbalance import step_imbalance
 from har_jax.data.noise import exchange_pairs
 from har_jax.data.protocol import TrainingData, load
@@ -9,6 +9,7 @@ from har_jax.data.splits import stratified_split
 
 __all__ = [
     "Batches",
+    "DataError",
     "Dataset",
     "Examples",
     "TrainingData",

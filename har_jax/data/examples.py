@@ -6,6 +6,10 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 
+class DataError(ValueError):
+    """Data that cannot be used: the message names what, where, and the remedy."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Examples:
     """Inputs with integer labels.
@@ -44,19 +48,19 @@ class Dataset:
         for split, examples in (("train", self.train), ("test", self.test)):
             check_labels(examples.labels, len(self.class_names), split)
             if len(examples.inputs) != len(examples.labels):
-                raise ValueError(
+                raise DataError(
                     f"{split}: {len(examples.inputs)} inputs for {len(examples.labels)} labels"
                 )
 
 
 def check_labels(labels: np.ndarray, num_classes: int, name: str) -> None:
-    """Raises ``ValueError`` unless ``labels`` are integers in ``[0, num_classes)``."""
+    """Raises :class:`DataError` unless ``labels`` are integers in ``[0, num_classes)``."""
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer):
-        raise ValueError(f"{name}: labels must be integers, shape [n]; got {labels.dtype}")
+        raise DataError(f"{name}: labels must be integers, shape [n]; got {labels.dtype}")
     outside = (labels < 0) | (labels >= num_classes)
     if np.any(outside):
         first = int(np.argmax(outside))
-        raise ValueError(
+        raise DataError(
             f"{name}: label {labels[first]} of example {first} is not one of the "
             f"{num_classes} classes 0 to {num_classes - 1}"
         )

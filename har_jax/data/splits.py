@@ -5,6 +5,8 @@ import warnings
 import numpy as np
 from jaxtyping import Int
 
+from har_jax.data.examples import DataError
+
 
 def stratified_split(
     labels: Int[np.ndarray, " n"], first_size: int, seed: int
@@ -23,13 +25,13 @@ def stratified_split(
       The indices of the first and of the second part, ascending.
 
     Raises:
-      ValueError: if ``first_size`` leaves one of the parts without examples.
+      DataError: if ``first_size`` leaves one of the parts without examples.
 
     Warns:
       UserWarning: if a class is missing from one of the parts.
     """
     if not 0 < first_size < len(labels):
-        raise ValueError(
+        raise DataError(
             f"a split of {len(labels)} examples cannot have {first_size} in its first part: "
             "both parts need some"
         )

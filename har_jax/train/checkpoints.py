@@ -57,6 +57,6 @@ class Checkpoints:
 def _remove_incomplete(directory: pathlib.Path) -> None:
     """Orbax would take the folder of a step for a checkpoint, even an empty one."""
     for path in sorted(directory.glob("*")):
-        if path.name.isdigit() and not ocp.is_orbax_checkpoint(path):
+        if path.name.isdigit() and not (path / "_CHECKPOINT_METADATA").exists():
             warnings.warn(f"{path} is an incomplete checkpoint and is removed", stacklevel=3)
             shutil.rmtree(path)

@@ -1,0 +1,105 @@
+"""A config that cannot be run is refused with its key, its value and the remedy."""
+
+import importlib.util
+import pathlib
+
+import pytest
+
+from har_jax import config as har_config
+
+DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
+
+
+def digits():
+    spec = importlib.util.spec_from_file_location("digits", DIGITS)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.get_config()
+
+
+def test_every_config_file_and_the_base_are_valid():
+    for path in DIGITS.parent.glob("*.py"):
+        assert path == DIGITS
+    har_config.validate(digits())
+    base = har_config.base()
+    base.optimizer.momentum = 0.9
+    har_config.validate(base)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("seed", -1, r"config\.seed=-1 is impossible: it must not be negative"),
+        ("methods", (), r"config\.methods is empty: name some of erm, uniform, har"),
+        ("methods", ("erm", "hra"), r"config\.methods='hra' is unknown: take one of erm,"),
+        ("methods", ("erm", "erm"), r"names a method twice"),
+        ("data.source", "digit", r"config\.data\.source='digit' is unknown: take one of digits"),
+        ("data.augment", "flip", r"config\.data\.augment='flip' is unknown"),
+        ("data.noise.kind", "pair", r"config\.data\.noise\.kind='pair' is unknown"),
+        ("data.noise.kind", "none", r"config\.data\.noise\.(pairs|rate)=.* is not read by"),
+        ("data.noise.rate", 1.5, r"config\.data\.noise\.rate=1\.5 is impossible: .* 0 and 1"),
+        ("data.noise.rate", None, r"config\.data\.noise\.rate is not set, but .* needs it"),
+        ("data.noise.pairs", ((3, 12),), r"names class 12: digits has the classes 0 to 9"),
+        ("data.noise.pairs", ((3, 8), (8, 9)), r"names a class twice"),
+        ("data.noise.pairs", (3, 8), r"must hold pairs of classes, such as"),
+        ("data.imbalance.ratio", 0.5, r"ratio=0\.5 is impossible: it must be at least 1"),
+        ("data.imbalance.classes", (-1,), r"names class -1: digits has the classes 0 to 9"),
+        ("data.evaluate_on", "validation", r"validation_fraction is not set"),
+        ("data.validation_fraction", 0.5, r"not read by config\.data\.evaluate_on='test'"),
+        ("model.depth", 32, r"model\.depth=32 is not read by config\.model\.name='convnet'"),
+        ("model.widths", (0,), r"config\.model\.widths=\(0,\) must hold positive integers"),
+        ("optimizer.learning_rate", 0.0, r"learning_rate=0\.0 is impossible: it must be positive"),
+        ("optimizer.learning_rate", float("nan"), r"learning_rate=nan is impossible"),
+        ("optimizer.decay_epochs", (1,), r"not read by config\.optimizer\.schedule='cosine'"),
+        ("optimizer.name", "adam", r"momentum=0\.9 is not read by config\.optimizer\.name='adam'"),
+        ("pretrain.fraction", 1.0, r"pretrain\.fraction=1\.0 is impossible"),
+        ("regularizer.layers", "norms", r"layers='norms' is unknown: take one of normalization,"),
+        ("regularizer.reduction", "mean", r"reduction='mean' is unknown"),
+        ("regularizer.strength", -0.1, r"strength=-0\.1 is impossible: it must not be negative"),
+        ("reweighting.beta", 1.0, r"beta=1\.0 is impossible"),
+        ("batch_size", 0, r"batch_size=0 is impossible: it must be positive"),
+    ],
+)
+def test_impossible_values(key, value, message):
+    config = digits()
+    config.update_from_flattened_dict({key: value})
+    with pytest.raises(har_config.ConfigError, match=message):
+        har_config.validate(config)
+
+
+def test_resnet_depth_must_be_one_that_exists():
+    config = digits()
+    config.model.name = "cifar_resnet"
+    config.model.depth = 30
+    with pytest.raises(har_config.ConfigError, match="depth=30 is not 6n"):
+        har_config.validate(config)
+
+
+def test_keys_that_a_config_adds_or_lacks():
+    config = digits()
+    with config.unlocked():
+        config.data.noise.rat = 0.4
+    with pytest.raises(har_config.ConfigError, match=r"did you mean config\.data\.noise\.rate\?"):
+        har_config.validate(config)
+    config = digits()
+    with config.unlocked():
+        del config.log_every
+    with pytest.raises(har_config.ConfigError, match=r"config\.log_every is missing"):
+        har_config.validate(config)
+
+
+def test_wrong_types_that_an_unlocked_config_lets_through():
+    config = digits()
+    with config.ignore_type():
+        config.batch_size = "64"
+    with pytest.raises(har_config.ConfigError, match=r"batch_size='64' has the wrong type: int"):
+        har_config.validate(config)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("reweighting.start_epoch", 3.0), ("model.widths", (8,))]
+)
+def test_optional_keys_take_a_value(key, value):
+    config = digits()
+    config.update_from_flattened_dict({key: value})
+    har_config.validate(config)

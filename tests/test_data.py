@@ -1,0 +1,147 @@
+"""Protocols do what they say, from the clean labels, and depend on the seed alone."""
+
+import contextlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from har_jax import data
+from har_jax.data.augment import random_shift
+from har_jax.data.examples import DataError, check_labels
+from har_jax.data.sources import SOURCES
+
+NOISE = {"kind": "pairs", "pairs": ((3, 8), (4, 9)), "rate": 0.4}
+IMBALANCE = {"kind": "step", "classes": (3, 4, 8, 9), "ratio": 4.0}
+
+
+def random_labels(size=5000, classes=10, seed=0):
+    return np.random.default_rng(seed).integers(0, classes, size).astype(np.int32)
+
+
+def test_exchange_flips_each_class_at_the_rate_once():
+    clean = random_labels()
+    noisy = data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=1)
+    for label, other in ((3, 8), (8, 3), (4, 9), (9, 4)):
+        members = clean == label
+        assert np.sum(noisy[members] == other) == round(0.4 * np.sum(members))
+        assert set(noisy[members].tolist()) == {label, other}
+    untouched = ~np.isin(clean, (3, 4, 8, 9))
+    np.testing.assert_array_equal(noisy[untouched], clean[untouched])
+    np.testing.assert_array_equal(noisy, data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=1))
+    assert np.any(noisy != data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=2))
+
+
+def test_exchange_refuses_a_class_in_two_pairs_and_a_rate_that_is_none():
+    with pytest.raises(ValueError, match="name a class twice"):
+        data.exchange_pairs(random_labels(), ((3, 8), (8, 9)), 0.4, seed=0)
+    with pytest.raises(ValueError, match=r"noise rate 1\.1 must be in"):
+        data.exchange_pairs(random_labels(), ((3, 8),), 1.1, seed=0)
+
+
+def test_step_imbalance_keeps_the_ratio():
+    labels = random_labels()
+    kept = data.step_imbalance(labels, rare=(0, 9), ratio=10, seed=0)
+    counts = np.bincount(labels[kept])
+    largest = np.bincount(labels).max()
+    assert counts[[0, 9]].tolist() == [round(largest / 10)] * 2
+    np.testing.assert_array_equal(counts[1:9], np.bincount(labels)[1:9])
+    assert np.all(np.diff(kept) > 0)
+
+
+def test_step_imbalance_keeps_one_example_at_least():
+    labels = np.array([0] * 20 + [1] * 3, np.int32)
+    assert np.bincount(labels[data.step_imbalance(labels, (1,), 1000, seed=0)]).tolist() == [20, 1]
+    assert len(data.step_imbalance(labels, (1,), 1, seed=0)) == 23
+    with pytest.raises(ValueError, match=r"ratio 0\.5 must be at least 1"):
+        data.step_imbalance(labels, (1,), 0.5, seed=0)
+
+
+@pytest.mark.parametrize("first_size", [1, 250, 499])
+def test_split_is_stratified_exact_and_disjoint(first_size):
+    labels = np.repeat(np.arange(4), (5, 95, 150, 250))
+    one_sided = pytest.warns(UserWarning, match="in one part") if first_size != 250 else None
+    with one_sided or contextlib.nullcontext():
+        first, second = data.stratified_split(labels, first_size, seed=3)
+    assert len(first) == first_size
+    np.testing.assert_array_equal(np.sort(np.concatenate([first, second])), np.arange(500))
+    shares = np.bincount(labels) * first_size / 500
+    assert np.all(np.abs(np.bincount(labels[first], minlength=4) - shares) < 1)
+
+
+def test_a_class_of_one_example_is_split_with_a_warning():
+    with pytest.warns(UserWarning, match=r"classes \[7\] are in one part of the split only"):
+        first, second = data.stratified_split(np.array([1, 1, 1, 1, 7]), 2, seed=0)
+    assert not set(first.tolist()) & set(second.tolist())
+    with pytest.raises(DataError, match="cannot have 5 in its first part"):
+        data.stratified_split(np.zeros(5, int), 5, seed=0)
+
+
+def test_an_epoch_of_batches_holds_every_example_once():
+    batches = data.Batches(size=10, batch_size=4, seed=0)
+    stream = np.concatenate([batches(step) for step in range(5)])
+    assert sorted(stream[:10].tolist()) == sorted(stream[10:].tolist()) == list(range(10))
+    assert stream[:10].tolist() != stream[10:].tolist()
+    np.testing.assert_array_equal(data.Batches(10, 4, seed=0)(3), batches(3))
+    large = data.Batches(size=3, batch_size=7, seed=0)
+    assert [len(large(step)) for step in range(3)] == [7, 7, 7]
+
+
+def test_digits_protocol():
+    sets = [data.load("digits", NOISE, IMBALANCE, seed) for seed in (0, 0, 1)]
+    one, again, other = sets
+    np.testing.assert_array_equal(one.train.labels, again.train.labels)
+    np.testing.assert_array_equal(one.train.inputs, again.train.inputs)
+    assert not np.array_equal(one.test.labels, other.test.labels)
+    for each in sets:
+        summary = each.summary()
+        counts = np.array(summary["train_count"])
+        assert len(each.test) == 600
+        assert np.all(counts[[3, 4, 8, 9]] == round(counts.max() / 4))
+        mislabelled = np.array(summary["mislabelled_count"])
+        assert np.all(mislabelled[[0, 1, 2, 5, 6, 7]] == 0)
+        assert abs(mislabelled.sum() / counts[[3, 4, 8, 9]].sum() - 0.4) < 0.15
+        assert each.train.inputs.min() == 0
+        assert each.train.inputs.max() == 1
+
+
+def test_test_labels_and_images_are_untouched():
+    noisy = data.load("digits", NOISE, IMBALANCE, seed=0)
+    plain = data.load("digits", {"kind": "none"}, {"kind": "none"}, seed=0)
+    np.testing.assert_array_equal(noisy.test.labels, plain.test.labels)
+    np.testing.assert_array_equal(noisy.test.inputs, plain.test.inputs)
+    assert len(plain.train) == 1197
+    assert not plain.flipped.any()
+
+
+def test_a_validation_part_comes_out_of_the_training_set():
+    whole = data.load("digits", NOISE, IMBALANCE, seed=0)
+    part = data.load("digits", NOISE, IMBALANCE, seed=0, validation_fraction=0.25)
+    assert len(part.train) + len(part.test) == len(whole.train)
+    images = lambda examples: {image.tobytes() for image in examples.inputs}
+    assert not images(part.test) & images(whole.test)
+    assert images(part.train) | images(part.test) == images(whole.train)
+
+
+def test_labels_are_checked_when_loaded():
+    with pytest.raises(DataError, match=r"train: label 3 of example 1 is not one of the 3 classes"):
+        check_labels(np.array([0, 3]), 3, "train")
+    with pytest.raises(DataError, match=r"got float64"):
+        check_labels(np.array([0.0]), 3, "train")
+    with pytest.raises(DataError, match="2 inputs for 1 labels"):
+        data.Dataset(
+            data.Examples(np.zeros((2, 3)), np.zeros(1, int)),
+            data.Examples(np.zeros((1, 3)), np.zeros(1, int)),
+            ("a",),
+        )
+    assert SOURCES["digits"].num_classes == 10
+
+
+def test_shifts_move_images_by_up_to_the_margin():
+    images = jnp.arange(1.0, 17).reshape(1, 4, 4, 1).repeat(200, axis=0)
+    shifted = np.asarray(random_shift(jax.random.key(0), images, pixels=1))
+    seen = {image.tobytes() for image in shifted}
+    padded = np.pad(np.asarray(images[0]), ((1, 1), (1, 1), (0, 0)))
+    possible = {padded[i : i + 4, j : j + 4].tobytes() for i in range(3) for j in range(3)}
+    assert seen == possible

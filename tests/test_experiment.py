@@ -1,0 +1,145 @@
+"""The main job, from the command line: its stages, its report, and what it refuses."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+TINY = (
+    "--config=configs/digits.py",
+    "--config.train.epochs=1",
+    "--config.pretrain.epochs=2",
+    "--config.model.widths=8,",
+    "--config.log_every=5",
+)
+
+
+def har(*arguments):
+    command = [sys.executable, "-m", "har_jax.main", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("finished")
+    # A method at a time, so that the later run finds stages that are complete.
+    one = har(*TINY, f"--workdir={workdir}", "--stage=pretrain")
+    all_stages = har(*TINY, f"--workdir={workdir}")
+    return workdir, one, all_stages
+
+
+@pytest.mark.xdist_group("main_job")
+class TestMainJob:
+    def test_runs_to_a_report(self, finished):
+        workdir, one, run = finished
+        assert one.returncode == 0, one.stderr
+        assert run.returncode == 0, run.stderr
+        assert sorted(path.name for path in workdir.iterdir()) == [
+            "estimate",
+            "pretrain",
+            "report",
+            "train",
+        ]
+        assert "pretrain: step 14/14, loss" in one.stdout
+        assert f"{workdir}/pretrain: complete, skipped" in run.stdout
+        assert "har: step 14/14, loss" in run.stdout
+        assert "mean R" in run.stdout
+        assert "mean of noisy groups" in run.stdout
+        assert run.stderr == ""
+
+    def test_results(self, finished):
+        results = json.loads((finished[0] / "report" / "results.json").read_text())
+        assert results["config"]["model.widths"] == [8]
+        assert len(results["fingerprint"]) == 64
+        assert results["seed"] == 0
+        assert len(results["groups"]) == 10
+        for group in results["groups"]:
+            assert group["noisy"] == group["rare"] == (group["group"] in (3, 4, 8, 9))
+            assert group["n"] == results["data"]["train_count"][group["group"]]
+            assert group["methods"]["erm"]["strength"] == 0
+            tau = group["validation_error"] ** 0.6 / (group["n"] / 838) ** 0.4
+            assert group["tau"] == pytest.approx(tau, rel=1e-2)
+        strengths = [group["methods"]["har"]["strength"] for group in results["groups"]]
+        assert max(strengths) == pytest.approx(1.0)
+        for method in ("erm", "har"):
+            means = results["means"][method]
+            accuracies = [g["methods"][method]["test_accuracy"] for g in results["groups"]]
+            assert means["all"]["test_accuracy"] == pytest.approx(np.mean(accuracies))
+            assert means["noisy"]["test_accuracy"] == pytest.approx(
+                np.mean([accuracies[label] for label in (3, 4, 8, 9)])
+            )
+
+    def test_the_page_needs_no_other_file(self, finished):
+        page = (finished[0] / "report" / "index.html").read_text()
+        assert page.count("<svg") == 3
+        for link in ("src=", "<link", "<script", "@import", "url(http"):
+            assert link not in page
+        assert "3 (noisy, rare)" in page
+
+    def test_a_second_run_skips_everything(self, finished):
+        before = (finished[0] / "report" / "results.json").read_bytes()
+        run = har(*TINY, f"--workdir={finished[0]}")
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.count("complete, skipped") == 5
+        assert "step" not in run.stdout
+        assert (finished[0] / "report" / "results.json").read_bytes() == before
+
+    def test_another_config_is_refused_with_the_keys_that_differ(self, finished):
+        run = har(*TINY, f"--workdir={finished[0]}", "--config.regularizer.strength=0.5")
+        assert run.returncode == 1
+        assert len(run.stderr.splitlines()) == 1
+        assert "regularizer.strength was 1.0, now 0.5" in run.stderr
+        assert "train/har and" in run.stderr  # and the report, but not erm
+        assert "train/erm" not in run.stderr
+
+    def test_a_stage_without_the_one_before_is_refused(self, tmp_path):
+        run = har(*TINY, f"--workdir={tmp_path}", "--stage=train")
+        assert run.returncode == 1
+        assert f"needs {tmp_path}/estimate, which is not complete" in run.stderr
+        assert "--stage=estimate first" in run.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "nothing to run: try --config=configs/digits.py, or --help"),
+        (("--workdir=x",), "--config is missing"),
+        (("--config=configs/digit.py",), "configs/digit.py"),
+        ((TINY[0], "--config.data.noise.rat=1"), "did you mean config.data.noise.rate?"),
+        ((TINY[0], "--config.seed=one"), "config.seed='one' has the wrong type: int needed"),
+        ((TINY[0], "--config.data.imbalance.ratio=0.5"), "config.data.imbalance.ratio=0.5 is imp"),
+        ((TINY[0], "--stage=tran"), "--stage=tran"),
+        ((TINY[0], "--workdri=x"), "Unknown command line flag 'workdri'"),
+        ((TINY[0], "train"), "'train' is not a flag"),
+    ],
+)
+def test_mistakes_on_the_command_line_are_told_in_one_line(arguments, message):
+    run = har(*arguments)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert len(run.stderr.splitlines()) == 1
+    assert run.stdout == ""
+
+
+def test_help_says_how_to_run():
+    run = har("--help")
+    assert "python -m har_jax.main --config=configs/digits.py" in run.stdout
+    assert "--workdir" in run.stdout
+
+
+def test_importing_leaves_the_devices_alone():
+    modules = sorted(
+        ".".join(path.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__")
+        for path in (ROOT / "har_jax").rglob("*.py")
+    )
+    program = (
+        f"import importlib; [importlib.import_module(m) for m in {modules!r}]; "
+        "from jax._src import xla_bridge; assert not xla_bridge.backends_are_initialized()"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=120)

@@ -1,0 +1,131 @@
+"""Training resumes to the same bits, tells of itself, and evaluates every example once."""
+
+import json
+import pathlib
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import linen as nn
+
+from har_jax import methods
+from har_jax.data import Examples
+from har_jax.train.checkpoints import Checkpoints
+from har_jax.train.evaluate import Evaluator
+from har_jax.train.loop import fit
+from har_jax.train.metrics import MetricsWriter, read_metrics
+from har_jax.train.optimizer import make_schedule
+
+
+class Linear(nn.Module):
+    @nn.compact
+    def __call__(self, x, *, train):
+        return nn.Dense(3)(nn.Dropout(0.1, deterministic=not train)(x))
+
+
+def data(size=10):
+    rng = np.random.default_rng(0)
+    return {
+        "inputs": rng.normal(size=(size, 4)).astype(np.float32),
+        "labels": rng.integers(0, 3, size),
+    }
+
+
+def run(directory, *, rate=0.1, steps=7, method=None):
+    method = method or methods.erm(Linear(), optax.sgd(rate, momentum=0.9))
+    options = dict(batch_size=4, seed=0, log_every=3, checkpoint_every=2, title="test")
+    return fit(method, data(), directory, steps=steps, **options)
+
+
+class Cut(Exception):
+    pass
+
+
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, monkeypatch):
+    whole = run(tmp_path / "whole")
+    # The cut, after step 4, falls into the window of the record of step 6.
+    save = Checkpoints.save
+
+    def failing_save(self, step, tree):
+        save(self, step, tree)
+        if step == 4:
+            raise Cut
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoints, "save", failing_save)
+        with pytest.raises(Cut):
+            run(tmp_path / "cut")
+    resumed = run(tmp_path / "cut")
+    chex.assert_trees_all_equal(whole, resumed)
+    files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "cut")]
+    assert files[0] == files[1]
+    assert [json.loads(line)["step"] for line in files[0].splitlines()] == [3, 6, 7]
+    chex.assert_trees_all_equal(run(tmp_path / "cut"), whole)  # nothing left to do
+
+
+def test_metrics_are_means_over_their_window(tmp_path, capsys):
+    run(tmp_path)
+    records = read_metrics(tmp_path / "metrics.jsonl")
+    assert set(records[0]) == {"step", "epoch", "loss", "accuracy"}
+    assert records[-1]["epoch"] == pytest.approx(2.8)
+    assert any(tmp_path.glob("tensorboard/events*"))
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith("test: step 3/7, loss ")
+    assert "examples/s" in lines[0]
+    assert "s left" in lines[0]
+
+
+def test_records_of_steps_to_be_made_again_are_dropped(tmp_path):
+    with MetricsWriter(tmp_path, 0) as writer:
+        for step in (1, 2, 3):
+            writer.write({"step": step, "loss": 1.0}, {})
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 4, "lo')  # cut in the middle of a line
+    with MetricsWriter(tmp_path, 2) as writer:
+        writer.write({"step": 3, "loss": 2.0}, {})
+    assert [record["loss"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [1, 1, 2]
+
+
+def test_what_an_interrupted_save_left_is_not_taken_for_a_checkpoint(tmp_path):
+    tree = {"a": jnp.arange(3.0)}
+    with Checkpoints(tmp_path) as checkpoints:
+        assert checkpoints.restore_latest(tree) is None
+        for step in (1, 2, 3):
+            checkpoints.save(step, {"a": tree["a"] + step})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
+    pathlib.Path(tmp_path / "9").mkdir()
+    with (
+        pytest.warns(UserWarning, match="9 is an incomplete checkpoint and is removed"),
+        Checkpoints(tmp_path) as checkpoints,
+    ):
+        np.testing.assert_array_equal(checkpoints.restore_latest(tree)["a"], [3, 4, 5])
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
+    with pytest.raises(FloatingPointError, match=r"test: loss is (nan|inf) at step \d"):
+        run(tmp_path, rate=1e38)
+
+
+def test_evaluation_takes_every_example_once_whatever_the_batch():
+    examples = Examples(data(11)["inputs"], data(11)["labels"])
+    model = Linear()
+    variables = model.init(jax.random.key(0), examples.inputs, train=False)
+    predict = lambda variables, inputs: model.apply(variables, inputs, train=False)
+    results = [Evaluator(predict, size)(variables, examples) for size in (3, 4, 11, 64)]
+    for result in results:
+        assert result.loss.shape == result.prediction.shape == (11,)
+        np.testing.assert_allclose(result.loss, results[0].loss, rtol=1e-6)
+        np.testing.assert_array_equal(result.prediction, results[0].prediction)
+
+
+def test_schedules():
+    config = dict(learning_rate=1.0, schedule="step", decay_epochs=(2, 3), decay_factor=0.1)
+    step = make_schedule(config, total_steps=40, steps_per_epoch=10)
+    np.testing.assert_allclose([step(i) for i in (0, 19, 21, 29, 31)], [1, 1, 0.1, 0.1, 0.01])
+    cosine = make_schedule({**config, "schedule": "cosine"}, 40, 10)
+    np.testing.assert_allclose([cosine(i) for i in (0, 20, 40)], [1, 0.5, 0], atol=1e-6)
+    assert make_schedule({**config, "schedule": "constant"}, 40, 10)(7) == 1

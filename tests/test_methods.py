@@ -1,0 +1,157 @@
+"""Methods are the objective's gradient steps; options compose with every one."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import har_jax
+from har_jax import methods
+from har_jax.models import ConvNet
+
+MODEL = ConvNet(num_classes=3, widths=(8,), norm="batch")
+RATE = 0.1
+
+
+def batch(size=6, seed=0):
+    rng = np.random.default_rng(seed)
+    return {
+        "inputs": jnp.asarray(rng.normal(size=(size, 4, 4, 1)), jnp.float32),
+        "labels": jnp.asarray(rng.integers(0, 3, size)),
+        "strength": jnp.asarray(rng.uniform(size=size), jnp.float32),
+    }
+
+
+def make(name, **options):
+    optimizer = optax.sgd(RATE)
+    if name == "erm":
+        return methods.erm(MODEL, optimizer, **options)
+    if name == "uniform":
+        return methods.uniform(MODEL, optimizer, 0.5, **options)
+    return methods.har(MODEL, optimizer, **options)
+
+
+def first_step(method, batch):
+    state = jax.jit(method.init)(jax.random.key(0), batch)
+    return state, *jax.jit(method.step)(state, batch, jax.random.key(1))
+
+
+def test_a_step_is_a_gradient_step_on_the_objective():
+    data = batch()
+    state, after, metrics = first_step(make("har"), data)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(MODEL.apply)
+
+    def objective(params):
+        r = loss_and_norm(
+            lambda logits: har_jax.cross_entropy(logits, data["labels"]),
+            {"params": params, **state.collections},
+            data["inputs"],
+            train=True,
+            mutable=["batch_stats"],
+        )
+        return jnp.mean(r.loss + data["strength"] * r.norm), r
+
+    gradients, r = jax.jit(jax.grad(objective, has_aux=True))(state.params)
+    expected = jax.tree.map(lambda p, g: p - RATE * g, state.params, gradients)
+    chex.assert_trees_all_close(after.params, expected, rtol=1e-5, atol=1e-6)
+    chex.assert_trees_all_close(after.collections, r.mutated, rtol=1e-5)
+    np.testing.assert_allclose(metrics["norm"].mean(), r.norm.mean(), rtol=1e-5)
+    np.testing.assert_allclose(metrics["loss"].mean(), r.loss.mean(), rtol=1e-5)
+    assert metrics["accuracy"].weight == 6
+    assert after.step == 1
+
+
+def test_har_without_strength_is_erm_and_with_one_for_all_is_uniform():
+    data = batch()
+    none, same = ({**data, "strength": jnp.full(6, value)} for value in (0.0, 0.5))
+    for name, other in (("erm", none), ("uniform", same)):
+        _, expected, _ = first_step(make("har"), other)
+        _, actual, _ = first_step(make(name), data)
+        chex.assert_trees_all_close(actual.params, expected.params, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+def test_deferred_weights_compose_with_every_method(name):
+    data = batch()
+    table = np.array([2.0, 0.0, 1.0])
+    data["labels"] = jnp.array([0, 1, 1, 2, 0, 1])
+    late = make(name, loss_weights=methods.deferred_weights(table, start_step=1))
+    state, plain, _ = first_step(make(name), data)
+    _, after, _ = first_step(late, data)
+    chex.assert_trees_all_close(after.params, plain.params, rtol=1e-5, atol=1e-7)
+
+    now = make(name, loss_weights=methods.deferred_weights(table, start_step=0))
+    _, after, _ = first_step(now, data)
+    weights = jnp.asarray(table)[data["labels"]]
+    strength = {"erm": jnp.zeros(6), "uniform": jnp.full(6, 0.5), "har": data["strength"]}[name]
+    loss_and_norm = har_jax.loss_and_jacobian_norm(MODEL.apply)
+
+    def objective(params):
+        r = loss_and_norm(
+            lambda logits: weights * har_jax.cross_entropy(logits, data["labels"]),
+            {"params": params, **state.collections},
+            data["inputs"],
+            train=True,
+            mutable=["batch_stats"],
+        )
+        return jnp.sum(r.loss + strength * r.norm) / jnp.sum(weights)
+
+    gradients = jax.jit(jax.grad(objective))(state.params)
+    expected = jax.tree.map(lambda p, g: p - RATE * g, state.params, gradients)
+    chex.assert_trees_all_close(after.params, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_class_balanced_weights_by_hand():
+    beta = 0.5  # effective numbers 1, 1.75 and, of many, 2
+    weights = methods.class_balanced_weights([1, 3, 1000], beta)
+    raw = np.array([1, 1 / 1.75, 1 / 2])
+    np.testing.assert_allclose(weights, raw / raw.mean(), rtol=1e-9)
+    assert methods.class_balanced_weights([5, 0, 5])[1] == 0
+    np.testing.assert_allclose(methods.class_balanced_weights([5, 0, 5])[[0, 2]], 1)
+    np.testing.assert_allclose(methods.class_balanced_weights([1, 99], beta=0), 1)
+    with pytest.raises(ValueError, match="beta=1"):
+        methods.class_balanced_weights([1, 2], beta=1)
+    with pytest.raises(ValueError, match="not be negative, and not all 0"):
+        methods.class_balanced_weights([0, 0])
+
+
+def test_augmentation_sees_a_new_key_each_step_and_prediction_sees_none():
+    keys = []
+
+    def augment(key, inputs):
+        keys.append(key)
+        return inputs + jax.random.normal(key, inputs.shape)
+
+    method = make("erm", augment=augment)
+    data = batch()
+    state, one, _ = first_step(method, data)
+    two, _ = jax.jit(method.step)(state, data, jax.random.key(2))
+    assert keys
+    assert any(
+        np.any(np.asarray(a) != np.asarray(b))
+        for a, b in zip(jax.tree.leaves(one.params), jax.tree.leaves(two.params), strict=True)
+    )
+    logits = method.predict(state.variables, data["inputs"])
+    np.testing.assert_allclose(
+        logits, MODEL.apply(state.variables, data["inputs"], train=False), rtol=1e-5
+    )
+
+
+def test_methods_vmap_over_seeds():
+    method, data = make("har"), batch()
+    keys = jax.random.split(jax.random.key(0), 2)
+
+    def run(key):
+        state = method.init(key, data)
+        return method.step(state, data, key)[0].params
+
+    both = jax.jit(jax.vmap(run))(keys)
+    for index in range(2):
+        chex.assert_trees_all_close(
+            jax.tree.map(lambda leaf, index=index: leaf[index], both),
+            jax.jit(run)(keys[index]),
+            rtol=1e-4,
+            atol=1e-6,
+        )
