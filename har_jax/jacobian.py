@@ -40,8 +40,8 @@ class Axes(NamedTuple):
 
     Attributes:
       batch: The axis along which examples lie.
-      layers: The axes along which layers are stacked, as ``scan`` over layers stacks
-        them; every index along them is a layer of its own.
+      layers: The axes along which calls are stacked, as a ``scan`` over layers or over
+        time stacks them; every index along them is a layer :math:`h^{(j)}` of its own.
     """
 
     batch: int = 0

@@ -104,8 +104,7 @@ class Taps:
             return jax.tree.map(lambda leaf: leaf + next(zeros) if _inexact(leaf) else leaf, output)
 
         selected = _SelectedCalls(self.layers, add)
-        given = traverse_util.flatten_dict(dict(variables.get("intermediates", {})))
-        intermediates = traverse_util.unflatten_dict({**given, **perturbations})
+        intermediates = traverse_util.unflatten_dict(perturbations)
         with nn.intercept_methods(selected.intercept):
             result = apply({**variables, "intermediates": intermediates}, *args, **kwargs)
         if selected.traced != self.traced:
@@ -153,7 +152,7 @@ def find_taps(
       apply: ``flax.linen.Module.apply`` of the model, or a function that passes its
         keyword arguments on to it.
       layers: A filter ``(module, method_name) -> bool``.
-      variables: The model's variables.
+      variables: The model's variables; earlier ``intermediates`` among them are dropped.
       args: The model's positional arguments.
       kwargs: The model's keyword arguments, and those of ``apply``.
       in_axes: Which axis of which positional argument carries the batch, as in
@@ -240,6 +239,8 @@ def _capture(apply, layers, variables, args, kwargs):
     selected = _SelectedCalls(layers, mark)
     mutable = flax_scope.union_filters(kwargs.get("mutable", False), "intermediates")
     options = {**kwargs, "mutable": mutable, "capture_intermediates": layers}
+
+    variables = {name: value for name, value in variables.items() if name != "intermediates"}
 
     def run():
         with nn.intercept_methods(selected.intercept):

@@ -277,6 +277,10 @@ def test_a_stated_axis_spares_the_trace_at_twice_the_batch():
         run(Fixed(), variables, x, y, tap_axes=2)
 
 
+def scan_without_intermediates(block):
+    return nn.scan(block, variable_axes={"params": 0}, split_rngs={"params": True}, length=2)
+
+
 class Lifted(nn.Module):
     """A norm inside of ``lift(Block)``."""
 
@@ -292,7 +296,7 @@ class Lifted(nn.Module):
     [
         (nn.Dense(3), {}, "selects no call of the model"),
         (
-            Lifted(lambda block: nn.scan(block, variable_axes={"params": 0}, length=2)),
+            Lifted(scan_without_intermediates),
             {},
             r"ScanBlock_0/LayerNorm_0 is selected, but Flax does not capture it.*variable_axes",
         ),
