@@ -9,7 +9,8 @@ from matplotlib.figure import Figure
 
 from har_jax.report.results import Inputs, kinds_of_examples
 
-_COLORS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
+_KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
+_RUNS = {"pretrain": "#999999", "erm": "#1f77b4", "uniform": "#ff7f0e", "har": "#2ca02c"}
 _SMALLEST_LOSS = 1e-4
 
 
@@ -34,8 +35,9 @@ def loss_histograms(inputs: Inputs) -> str:
             shown = np.clip(loss[members[rows]], bins[0], bins[-1])
             if len(shown):
                 shares = np.full(len(shown), 1 / len(shown))
-                axes.hist(shown, bins, weights=shares, alpha=0.6, label=kind, color=_COLORS[kind])
+                axes.hist(shown, bins, weights=shares, alpha=0.6, label=kind, color=_KINDS[kind])
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
+        axes.xaxis.set_major_formatter("{x:g}")
         axes.legend()
     return _svg(figure)
 
@@ -50,7 +52,7 @@ def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str
         for run, records in metrics.items():
             points = [(r["epoch"], r[name]) for r in records if name in r]
             if points:
-                axes.plot(*zip(*points, strict=True), label=run, marker=".")
+                axes.plot(*zip(*points, strict=True), label=run, marker=".", color=_RUNS[run])
         axes.set(title=labels.get(name, name), xlabel="epoch")
         axes.legend()
     return _svg(figure)
@@ -64,10 +66,11 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
     width = 0.8 / len(methods)
     for shift, method in enumerate(methods):
         heights = [100 * (g["methods"][method]["test_accuracy"] or 0) for g in groups]
-        axes.bar(np.arange(len(groups)) + shift * width, heights, width, label=method)
+        left = np.arange(len(groups)) + shift * width
+        axes.bar(left, heights, width, label=method, color=_RUNS[method])
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
-    axes.set(ylabel="test accuracy (%)", title="by group; * has noisy labels")
+    axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")
     axes.legend(loc="lower right")
     return _svg(figure)
 

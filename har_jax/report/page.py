@@ -20,6 +20,11 @@ svg { max-width: 100%; height: auto }
 pre { background: #f5f5f5; padding: 1rem; overflow-x: auto }
 """
 
+_EVALUATED = {
+    "test": "the test set, whose labels are as the source has them",
+    "validation": "a part of the training set that was held out, noisy labels and all",
+}
+
 
 def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -> None:
     """Writes the page."""
@@ -31,10 +36,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             "Groups",
             _table(results)
             + "<p>n: training examples; val. error: I, of a model trained on the other part; "
-            "tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; accuracy: on the "
-            "test set, whose labels are clean. Errors and accuracies are in percent.</p>",
+            "tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; accuracy: on "
+            f"{_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies are in "
+            "percent.</p>",
         ),
-        ("Test accuracy", figures.accuracies(inputs, results)),
+        ("Accuracy", figures.accuracies(inputs, results)),
         (
             "Losses of the training examples",
             figures.loss_histograms(inputs)
@@ -42,8 +48,8 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             "noisy: a wrong label.</p>",
         ),
         ("Training", figures.training_curves(inputs.metrics)),
-        ("Data", f"<pre>{_json(results['data'])}</pre>"),
-        ("Config", f"<pre>{_json(results['config'])}</pre>"),
+        ("Data", _listing(results["data"])),
+        ("Config", _listing(results["config"])),
     ]
     body = "\n".join(f"<h2>{html.escape(head)}</h2>\n{text}" for head, text in sections)
     path.write_text(
@@ -64,7 +70,7 @@ def _verdict(results: Mapping[str, Any]) -> str:
             if mean["test_accuracy"] is not None:
                 gain = 100 * (mean["test_accuracy"] - reference)
                 sentences.append(
-                    f"<li>{html.escape(method)} against {html.escape(first)} on the {part} groups: "
+                    f"<li>{html.escape(method)} against {html.escape(first)}, {part} groups: "
                     f"{100 * reference:.1f} &rarr; {100 * mean['test_accuracy']:.1f} "
                     f"({gain:+.1f} points)</li>"
                 )
@@ -82,5 +88,6 @@ def _row(cells: Sequence[str], tag: str, css: str) -> str:
     return f'<tr class="{css}">{inner}</tr>'
 
 
-def _json(value: Any) -> str:
-    return html.escape(json.dumps(value, indent=2))
+def _listing(values: Mapping[str, Any]) -> str:
+    lines = [f"{key}: {json.dumps(value)}" for key, value in values.items()]
+    return f"<pre>{html.escape(chr(10).join(lines))}</pre>"
