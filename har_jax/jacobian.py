@@ -54,14 +54,14 @@ class LossAndNorm(NamedTuple):
     Attributes:
       loss: ``[B]``, the per-example losses.
       norm: ``[B]``, R of every example, float32 or wider.
-      layer_norms: A tree as the perturbations', with leaves ``[*layers, B]``: the
+      layer_norms: A tree as the perturbations', with leaves ``[..., B]``: the
         norm of every layer by itself.
       aux: The second value that ``fun`` returned.
     """
 
     loss: Float[Array, " B"]
     norm: Float[Array, " B"]
-    layer_norms: PyTree[Float[Array, "*layers B"]]
+    layer_norms: PyTree[Float[Array, "... B"]]
     aux: Any
 
 
@@ -135,7 +135,7 @@ def _is_axes(value: Any) -> bool:
 
 
 def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any) -> Array:
-    """The squared norm of each layer and example: ``[*layers, B]``."""
+    """The squared norm of each layer and example: ``[..., B]``."""
     batch, layers = axes if isinstance(axes, Axes) else (axes, ())
     kept = (*layers, batch)
     if any(not -gradient.ndim <= axis < gradient.ndim for axis in kept) or (
@@ -150,7 +150,7 @@ def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any
     return jnp.sum(jnp.square(wide), axis=tuple(range(len(kept), wide.ndim)))
 
 
-def _total(per_layer: PyTree[Float[Array, "*layers B"]]) -> Float[Array, " B"]:
+def _total(per_layer: PyTree[Float[Array, "... B"]]) -> Float[Array, " B"]:
     leaves = jax.tree.leaves(per_layer)
     return sum(leaf.reshape(math.prod(leaf.shape[:-1]), -1).sum(axis=0) for leaf in leaves)
 

@@ -25,7 +25,7 @@ class LossAndJacobianNorm(NamedTuple):
     norm: Float[Array, " B"]
     outputs: Any
     mutated: Mapping[str, Any]
-    layer_norms: dict[str, Float[Array, "*layers B"]]
+    layer_norms: dict[str, Float[Array, "... B"]]
 
 
 def loss_and_jacobian_norm(

@@ -21,7 +21,7 @@ import dataclasses
 import warnings
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Integer, Real
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,15 +37,15 @@ class GroupStatistics:
       tau: ``[G]``, :math:`I^{3/5} / q^{2/5}`.
     """
 
-    groups: Int[np.ndarray, " G"]
-    count: Int[np.ndarray, " G"]
-    validation_count: Int[np.ndarray, " G"]
+    groups: Integer[np.ndarray, " G"]
+    count: Integer[np.ndarray, " G"]
+    validation_count: Integer[np.ndarray, " G"]
     error: Float[np.ndarray, " G"]
     frequency: Float[np.ndarray, " G"]
     tau: Float[np.ndarray, " G"]
 
     def per_example(
-        self, values: Float[np.ndarray, " G"], groups: Int[np.ndarray, " n"]
+        self, values: Float[np.ndarray, " G"], groups: Integer[np.ndarray, " n"]
     ) -> Float[np.ndarray, " n"]:
         """Spreads ``values`` of the groups over examples.
 
@@ -67,11 +67,11 @@ class GroupStatistics:
 
 
 def group_statistics(
-    groups: Int[np.ndarray, " n"],
-    validation_groups: Int[np.ndarray, " m"],
-    validation_errors: Float[np.ndarray, " m"] | Bool[np.ndarray, " m"],
+    groups: Integer[np.ndarray, " n"],
+    validation_groups: Integer[np.ndarray, " m"],
+    validation_errors: Real[np.ndarray, " m"] | Bool[np.ndarray, " m"],
     *,
-    ids: Int[np.ndarray, " G"] | None = None,
+    ids: Integer[np.ndarray, " G"] | None = None,
     smoothing: float = 0.0,
 ) -> GroupStatistics:
     r"""Estimates I and q of every group, and :math:`\tau`.
@@ -194,7 +194,7 @@ def scale_to_maximum(tau: Float[np.ndarray, " G"], maximum: float) -> Float[np.n
     return maximum * (tau / largest)
 
 
-def _ids(name: str, values: Int[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+def _ids(name: str, values: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
     values = np.asarray(values)
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):
         raise ValueError(
