@@ -84,7 +84,7 @@ ONE = np.array([0])
         (lambda: scale_to_maximum(np.array([1.0]), np.inf), "strength inf must be finite"),
         (
             lambda: group_statistics(ONE, ONE, ONE).per_example(np.ones(1), np.array([0, 5])),
-            "example 1 is of unknown group 5",
+            "example 1 is of group 5, which has no statistics",
         ),
     ],
 )  # fmt: skip
