@@ -147,7 +147,8 @@ class Experiment:
                 config.seed,
                 validation_fraction=config.data.validation_fraction,
             )
-            print(f"data: {self._loaded.summary()}")
+            for key, value in self._loaded.summary().items():
+                print(f"data: {key} {value}")
         return self._loaded
 
     def _run_pretrain(self) -> None:

@@ -50,7 +50,9 @@ def loss_and_jacobian_norm(
       apply: ``model.apply`` of a Flax Linen model, or a function that passes its keyword
         arguments on to it.
       layers: Which activations to tap: a filter ``(module, method_name) -> bool`` of the
-        kind that Flax's ``capture_intermediates`` takes.
+        kind that Flax's ``capture_intermediates`` takes. What Flax can capture can be
+        tapped: inside ``nn.scan`` and ``nn.vmap`` list ``intermediates`` among the
+        ``variable_axes``. Every call of a selected method is a layer of its own.
       reduction: ``"root_sum_square"``, or ``"sum_of_norms"`` for :math:`\sum_j \|J_j\|_F`.
       in_axes: Which axis of which positional argument carries the batch, as in
         ``jax.vmap``. Arrays of rank 0 carry none; keyword arrays carry it on axis 0.

@@ -1,6 +1,7 @@
 """Metrics on disk: JSON lines and TensorBoard events."""
 
 import json
+import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
@@ -23,9 +24,10 @@ class MetricsWriter:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "metrics.jsonl"
         kept = [record for record in read_metrics(path) if record["step"] <= resume_step]
-        self._file = path.open("w")
-        for record in kept:
-            self._write_line(record)
+        temporary = path.with_name(path.name + ".tmp")
+        temporary.write_text("".join(map(_line, kept)))
+        os.replace(temporary, path)
+        self._file = path.open("a")
         # Events of later steps are hidden by the purge; those of the next step on count.
         self._events = SummaryWriter(
             str(directory / "tensorboard"), purge_step=resume_step + 1, write_to_disk=True
@@ -38,14 +40,11 @@ class MetricsWriter:
           record: With a ``step``; what a run with the same seeds writes again.
           rates: What depends on the machine, for TensorBoard only.
         """
-        self._write_line(record)
+        self._file.write(_line(record))
+        self._file.flush()
         for name, value in {**record, **rates}.items():
             if name != "step":
                 self._events.add_scalar(name, value, record["step"])
-
-    def _write_line(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(record) + "\n")
-        self._file.flush()
 
     def __enter__(self) -> "MetricsWriter":
         return self
@@ -53,6 +52,10 @@ class MetricsWriter:
     def __exit__(self, *exception: object) -> None:
         self._file.close()
         self._events.close()
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    return json.dumps(record) + "\n"
 
 
 def read_metrics(path: pathlib.Path) -> list[dict[str, Any]]:
