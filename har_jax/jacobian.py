@@ -16,8 +16,12 @@ Guarantees:
 
 * one forward and one backward pass; the result is differentiable again in reverse
   mode, so it works through ``jax.custom_vjp`` functions;
-* squares are summed in float32 at least, whatever the activations' dtype;
-* an example whose gradients are all zero has norm 0, with gradient 0, not NaN;
+* squares are summed in float32 at least, whatever the activations' dtype: norms below
+  about 1e-19 come out as 0, above about 1e19 as infinity, in float32;
+* an example whose gradients are all zero has norm 0, with gradient 0, not NaN; what is NaN
+  stays NaN;
+* row ``i`` of a perturbation is taken to belong to example ``i``: activations whose rows
+  are sorted, routed or shuffled between examples must not be tapped;
 * where examples do not interact (running statistics, LayerNorm, GroupNorm) row ``i``
   is the norm of ``d loss[i] / d h[i]``; where they do (BatchNorm in training) it is
   that of ``d sum(loss) / d h[i]``, as in the authors' code.
@@ -105,16 +109,15 @@ def loss_and_perturbation_norm(
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction={reduction!r} is unknown: take one of {', '.join(REDUCTIONS)}")
-    if not jax.tree.leaves(perturbations):
+    leaves = jax.tree.leaves(perturbations)
+    if not leaves:
         raise ValueError("there are no perturbations: a norm over no layers would be zero")
+    if not all(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves):
+        raise ValueError("the perturbations must be floating: nothing else has a gradient")
     full_axes = jax.tree.broadcast(axes, perturbations, is_leaf=_is_axes)
 
     loss, pullback, aux = jax.vjp(fun, perturbations, has_aux=True)
-    if loss.ndim != 1 or not jnp.issubdtype(loss.dtype, jnp.floating):
-        raise ValueError(
-            f"the loss must hold one floating number per example, shape [B]; "
-            f"it is {loss.dtype}{list(loss.shape)}: sum or average its other axes"
-        )
+    _check_loss(loss)
     (gradients,) = pullback(jnp.ones_like(loss))
 
     squares = jax.tree_util.tree_map_with_path(
@@ -130,6 +133,19 @@ def loss_and_perturbation_norm(
     return LossAndNorm(loss, norm, layer_norms, aux)
 
 
+def _check_loss(loss: Any) -> None:
+    if not isinstance(loss, jax.Array):
+        found = f"a {type(loss).__name__}"
+    elif loss.ndim != 1 or not jnp.issubdtype(loss.dtype, jnp.floating):
+        found = f"{loss.dtype}{list(loss.shape)}"
+    else:
+        return
+    raise ValueError(
+        f"the loss must hold one floating number per example, shape [B]; it is {found}: sum or "
+        "average its other axes, and return nothing beside it"
+    )
+
+
 def _is_axes(value: Any) -> bool:
     return isinstance(value, Axes)
 
@@ -142,12 +158,13 @@ def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any
         gradient.shape[batch] != batch_size
     ):
         raise ValueError(
-            f"the perturbation {jax.tree_util.keystr(path)} has shape {list(gradient.shape)}, "
-            f"whose axis {batch} does not index the loss's {batch_size} examples"
+            f"the tap {jax.tree_util.keystr(path)} has shape {list(gradient.shape)}, whose axis "
+            f"{batch} does not index the {batch_size} examples that the loss has"
         )
     moved = jnp.moveaxis(gradient, kept, range(len(kept)))
     wide = moved.astype(jnp.promote_types(moved.dtype, jnp.float32))
-    return jnp.sum(jnp.square(wide), axis=tuple(range(len(kept), wide.ndim)))
+    squares = jnp.square(wide.real) + jnp.square(wide.imag) if jnp.iscomplexobj(wide) else wide**2
+    return jnp.sum(squares, axis=tuple(range(len(kept), squares.ndim)))
 
 
 def _total(per_layer: PyTree[Float[Array, "... B"]]) -> Float[Array, " B"]:
@@ -157,5 +174,5 @@ def _total(per_layer: PyTree[Float[Array, "... B"]]) -> Float[Array, " B"]:
 
 def _safe_sqrt(x: Array) -> Array:
     """The square root, with derivative 0 at 0. Guarding the result alone leaves NaN there."""
-    positive = x > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+    zero = x == 0
+    return jnp.where(zero, 0, jnp.sqrt(jnp.where(zero, 1, x)))

@@ -47,8 +47,8 @@ def loss_and_jacobian_norm(
     R means where BatchNorm makes the examples of a batch interact.
 
     Args:
-      apply: ``model.apply`` of a Flax Linen model, or a function that passes its keyword
-        arguments on to it.
+      apply: ``model.apply`` of a Flax Linen model, or a function that passes all variables
+        and keyword arguments on to it.
       layers: Which activations to tap: a filter ``(module, method_name) -> bool`` of the
         kind that Flax's ``capture_intermediates`` takes. What Flax can capture can be
         tapped: inside ``nn.scan`` and ``nn.vmap`` list ``intermediates`` among the

@@ -7,7 +7,7 @@ r"""The regularized objective, as a weighted sum and its normalizer.
 with :math:`R_i` taken of :math:`w_i \ell_i`, as the authors' weighted cross-entropy does;
 with :math:`w_i = 1` it is the objective of section 2.3 of Cao et al. 2021. Sums and normalizers
 of several devices or batches add up, so that neither their number nor a ragged last
-batch can change a mean.
+batch can change a mean. They are taken in float32 at least.
 """
 
 from typing import NamedTuple
@@ -43,13 +43,13 @@ def weighted_sum(
     if weights is None:
         weights = jnp.ones_like(values)
     _same_shape(values=values, weights=weights)
-    return WeightedSum(jnp.sum(values * weights), jnp.sum(weights))
+    return WeightedSum(_sum(values * weights), _sum(weights))
 
 
 def regularized_sum(
     loss: Float[Array, " B"],
     norm: Float[Array, " B"],
-    strength: Float[Array, " B"],
+    strength: Float[Array, " B"] | float,
     weights: Float[Array, " B"] | None = None,
 ) -> WeightedSum:
     r"""Computes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i)` and :math:`\sum_i w_i`.
@@ -57,7 +57,7 @@ def regularized_sum(
     Args:
       loss: ``[B]``, :math:`w_i \ell_i`: the losses as weighted.
       norm: ``[B]``, :math:`R_i` of these weighted losses.
-      strength: ``[B]``, :math:`\lambda\tau_i`.
+      strength: ``[B]``, :math:`\lambda\tau_i`, or one number for all.
       weights: ``[B]``, :math:`w_i`, ones where they are not given; 0 masks a row, whose
         loss and norm are then 0 already.
 
@@ -74,8 +74,15 @@ def regularized_sum(
     """
     if weights is None:
         weights = jnp.ones_like(loss)
-    _same_shape(loss=loss, norm=norm, strength=strength, weights=weights)
-    return WeightedSum(jnp.sum(loss + strength * norm), jnp.sum(weights))
+    strengths = jnp.asarray(strength)
+    if strengths.ndim == 0:
+        strengths = strengths * jnp.ones_like(norm)
+    _same_shape(loss=loss, norm=norm, strength=strengths, weights=weights)
+    return WeightedSum(_sum(loss + strengths * norm), _sum(weights))
+
+
+def _sum(values: Float[Array, " B"]) -> Float[Array, ""]:
+    return jnp.sum(values.astype(jnp.promote_types(values.dtype, jnp.float32)))
 
 
 def _same_shape(**arrays: Array) -> None:

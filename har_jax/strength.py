@@ -54,9 +54,14 @@ class GroupStatistics:
           groups: ``[n]``, the group of each example.
 
         Raises:
-          ValueError: if an example is of a group that is not in :attr:`groups`.
+          ValueError: if an example is of a group that is not in :attr:`groups`, or there is
+            not one value for each group.
         """
-        groups = _ids("groups", groups)
+        groups, values = _ids("groups", groups), np.asarray(values)
+        if values.shape != self.groups.shape:
+            raise ValueError(
+                f"{values.shape} values are not one for each of {len(self.groups)} groups"
+            )
         index = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
         if np.any(unknown := self.groups[index] != groups):
             first = int(np.argmax(unknown))
@@ -91,7 +96,7 @@ def group_statistics(
 
     Raises:
       ValueError: if ids are not integers, lengths differ, errors are outside of [0, 1],
-        there are no validation examples or smoothing is negative.
+        there are no validation examples or smoothing is negative or not finite.
 
     Warns:
       UserWarning: if a group has no validation or no training example.
@@ -115,8 +120,8 @@ def group_statistics(
     if not np.all((errors >= 0) & (errors <= 1)):
         bad = int(np.argmin((errors >= 0) & (errors <= 1)))
         raise ValueError(f"validation error {errors[bad]} of example {bad} is not in [0, 1]")
-    if not smoothing >= 0:
-        raise ValueError(f"smoothing={smoothing} must not be negative")
+    if not (np.isfinite(smoothing) and smoothing >= 0):
+        raise ValueError(f"smoothing={smoothing} must be finite and not negative")
 
     seen = np.union1d(groups, validation_groups)
     known = seen if ids is None else np.unique(_ids("ids", ids))
@@ -180,6 +185,8 @@ def scale_to_maximum(tau: Float[np.ndarray, " G"], maximum: float) -> Float[np.n
       ValueError: if a tau is negative or not finite, or if the maximum is.
     """
     tau = np.asarray(tau, np.float64)
+    if tau.ndim != 1:
+        raise ValueError(f"tau must have one number per group, shape [G]; got {list(tau.shape)}")
     if not np.all(np.isfinite(tau) & (tau >= 0)):
         raise ValueError(f"tau must be finite and not negative; it is {tau.tolist()}")
     if not (np.isfinite(maximum) and maximum >= 0):
@@ -200,7 +207,9 @@ def _ids(name: str, values: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " 
         raise ValueError(
             f"{name} must be integers, shape [n]; got {values.dtype}{list(values.shape)}"
         )
-    return values
+    if values.dtype == np.uint64 and np.any(values > np.iinfo(np.int64).max):
+        raise ValueError(f"{name} must fit into int64; the largest is {values.max()}")
+    return values.astype(np.int64)
 
 
 def _sums(ids: np.ndarray, groups: np.ndarray, values: np.ndarray) -> Float[np.ndarray, " G"]:

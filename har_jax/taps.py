@@ -7,27 +7,33 @@ so that Flax's lifted transformations slice and stack them as they do what is ca
 
 Flax may trace a module more often than it runs it (``nn.scan`` does) and may run a
 shared one under several roots (``nn.remat`` does). So every call that is traced gets a
-name of its own, and of these names the ones that reach the captured intermediates are
-the calls that ran.
+name of its own, under which a marker is sown, and the markers that arrive among the
+captured intermediates tell which calls ran. A call that ran and whose marker did not
+arrive would be missing from R; it is refused, with the reason that is the likely one.
 """
 
 import collections
+import contextlib
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
 from flax import traverse_util
 from flax.core import scope as flax_scope
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import PyTree
 
+from har_jax import inputs
 from har_jax.jacobian import Axes
 
 Filter = Callable[[nn.Module, str], bool]
 TapAxes = int | Mapping[str, int] | None
+CallKey = tuple[str, ...]
+"""A module's path, then its method's name, a colon and the call's number."""
 
 _NORMALIZATIONS = (nn.BatchNorm, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.InstanceNorm)
 
@@ -74,14 +80,14 @@ class TapError(ValueError):
 class Taps:
     """The taps of a model on a batch, as :func:`find_taps` finds them.
 
-    ``perturbations`` and ``axes`` are keyed by module path and call name; each value is
-    a list with one entry per floating array that the call returned.
+    ``perturbations`` and ``axes`` are keyed by module path and call; each value is a list
+    with one entry per floating array that the call returned.
     """
 
     layers: Filter
-    perturbations: dict[tuple[str, ...], list[jax.Array]]
-    axes: dict[tuple[str, ...], list[Axes]]
-    traced: Mapping[tuple[str, ...], int]
+    perturbations: dict[CallKey, list[jax.Array]]
+    axes: dict[CallKey, list[Axes]]
+    traced: Mapping[CallKey, int]
 
     def apply(
         self,
@@ -97,28 +103,34 @@ class Taps:
           The model's outputs, and the collections that it mutated.
         """
 
-        def add(module: nn.Module, key: tuple[str, ...], output: Any) -> Any:
-            if key not in perturbations:
-                return output  # one of the traces that Flax throws away
-            zeros: Iterator[jax.Array] = iter(module.get_variable("intermediates", key[-1]))
-            return jax.tree.map(lambda leaf: leaf + next(zeros) if _inexact(leaf) else leaf, output)
+        def add(module: nn.Module, key: CallKey, output: Any) -> Any:
+            if not perturbations.get(key):
+                return output  # a trace that Flax throws away, or inside of a tapped call
+            zeros: Any = module.get_variable("intermediates", key[-1])
+            if zeros is None:
+                raise TapError(
+                    f"{_module_name(key)} does not get its perturbation: a function around "
+                    "`apply` has to pass on all of the variables, nn.scan and nn.vmap take "
+                    "'intermediates' in and out"
+                )
+            rest: Iterator[jax.Array] = iter(zeros)
+            return jax.tree.map(lambda leaf: leaf + next(rest) if _inexact(leaf) else leaf, output)
 
         selected = _SelectedCalls(self.layers, add)
-        intermediates = traverse_util.unflatten_dict(perturbations)
-        with nn.intercept_methods(selected.intercept):
-            result = apply({**variables, "intermediates": intermediates}, *args, **kwargs)
+        given = {**variables, "intermediates": traverse_util.unflatten_dict(perturbations)}
+        mutable = kwargs.get("mutable", False)
+        options = {**kwargs, "mutable": flax_scope.union_filters(mutable, _unused_collection())}
+        with selected.intercepting():
+            outputs, mutated = apply(given, *args, **options)
         if selected.traced != self.traced:
             raise TapError(
                 f"{_first_difference(selected.traced, self.traced)} was traced a different "
-                "number of times than before; nn.jit inside the model, whose cache skips "
-                "calls, does that: jit the whole step instead"
+                "number of times than before, as under nn.jit, whose cache skips calls: drop "
+                "nn.jit and jit the whole step"
             )
-        if kwargs.get("mutable", False) is False:
-            return result, {}
-        outputs, mutated = result
         return outputs, _without(perturbations, mutated)
 
-    def by_name(self, values: Mapping[tuple[str, ...], Sequence[Any]]) -> dict[str, Any]:
+    def by_name(self, values: Mapping[CallKey, Sequence[Any]]) -> dict[str, Any]:
         """Flattens per-tap values to ``{"path/to/module": value}``.
 
         Where a module has several taps, the names end in ``[0]``, ``[1]``, ....
@@ -149,8 +161,8 @@ def find_taps(
     has to be found, at twice that size.
 
     Args:
-      apply: ``flax.linen.Module.apply`` of the model, or a function that passes its
-        keyword arguments on to it.
+      apply: ``flax.linen.Module.apply`` of the model, or a function that passes all
+        variables and keyword arguments on to it.
       layers: A filter ``(module, method_name) -> bool``.
       variables: The model's variables; earlier ``intermediates`` among them are dropped.
       args: The model's positional arguments.
@@ -164,24 +176,40 @@ def find_taps(
       The :class:`Taps`, with zeros as perturbations.
 
     Raises:
-      TapError: if nothing is selected, if a lifted transformation drops a selected
-        layer, or if a tap has no batch axis.
+      TapError: if nothing is selected, if a selected layer is out of reach, or if a tap
+        has no batch axis.
       ValueError: if the inputs do not agree on the batch size.
     """
-    batch_size = _batch_size(args, kwargs, in_axes)
-    captured, traced = _capture(apply, layers, variables, args, kwargs)
+    if isinstance(layers, type) or not callable(layers):
+        raise ValueError(f"layers={layers!r} is not a filter (module, method_name) -> bool")
+    if kwargs.get("capture_intermediates") and kwargs.get("mutable", False) is False:
+        raise ValueError("capture_intermediates needs mutable=['intermediates'] beside it")
+    batch_size = inputs.batch_size(args, kwargs, in_axes)
+    with _noted(
+        "while tracing `apply` with `mutable` and `capture_intermediates` set, which it has to "
+        "take; calls inside nn.cond and nn.switch cannot be tapped"
+    ):
+        captured, traced = _capture(apply, layers, variables, args, kwargs)
     if not captured:
         raise TapError(
             "the filter `layers` selects no call of the model: R would be zero. "
             "Give one that does, such as `lambda module, method: isinstance(module, nn.Dense)`"
         )
     stated = {key: _stated_axis(key, tap_axes, captured) for key in captured}
+    twice = captured
     if None in stated.values():
         if batch_size is None:
             raise ValueError("no input carries the batch: correct `in_axes`, or state `tap_axes`")
-        twice, _ = _capture(apply, layers, variables, *_repeat(args, kwargs, in_axes))
-    else:
-        twice = captured
+        with _noted(
+            f"while tracing `apply` at twice the batch, {2 * batch_size} rows, to find the batch "
+            "axes of the taps: say with `in_axes` which inputs carry the batch, or state `tap_axes`"
+        ):
+            twice, _ = _capture(apply, layers, variables, *inputs.repeat(args, kwargs, in_axes))
+    if twice.keys() != captured.keys():
+        raise TapError(
+            f"{_first_difference(twice, captured)} is called at one batch size and not at twice "
+            "it: state `tap_axes`, so that the model is traced at its own size only"
+        )
     axes = {
         key: [
             _axes(key, stated[key], batch_size, one, two)
@@ -204,75 +232,116 @@ class _Captured:
 
 
 class _SelectedCalls:
-    """Names the calls that a filter selects, in the order in which they are traced."""
+    """Names the calls that a filter selects, in the order in which they are traced.
 
-    def __init__(
-        self, layers: Filter, visit: Callable[[nn.Module, tuple[str, ...], Any], Any]
-    ) -> None:
-        self.traced: collections.Counter[tuple[str, ...]] = collections.Counter()
-        self._layers = layers
-        self._visit = visit
+    Attributes:
+      traced: How many calls of a method were traced, by module path and method.
+      nested: Calls inside of another one of the same method on the same module, as those of
+        ``super().__call__``: the outer one is the layer.
+      outermost: Calls in no transformation: they run as often as they are traced.
+    """
 
-    def intercept(self, next_fun, args, kwargs, context):
-        output = next_fun(*args, **kwargs)
+    def __init__(self, layers: Filter, visit: Callable[[nn.Module, CallKey, Any], Any]) -> None:
+        self.traced: collections.Counter[CallKey] = collections.Counter()
+        self.nested: set[CallKey] = set()
+        self.outermost: set[CallKey] = set()
+        self._layers, self._visit = layers, visit
+        self._open: list[tuple[Any, str]] = []
+
+    def intercepting(self):
+        """A context in which the selected calls are visited."""
+        self._trace = _current_trace()
+        return nn.intercept_methods(self._intercept)
+
+    def _intercept(self, next_fun, args, kwargs, context):
         module, method = context.module, context.method_name
         # Flax's own checks of `setup` run under method names that no class has.
         if module.scope is None or not hasattr(type(module), method):
-            return output
+            return next_fun(*args, **kwargs)
         if not self._layers(module, method):
-            return output
-        path = module.scope.path
-        serial = self.traced[(*path, method)]
+            return next_fun(*args, **kwargs)
+        path, this = module.scope.path, (module.scope, method)
+        if module.scope.trace_level != _current_trace():
+            raise TapError(
+                f"{'/'.join(path)} is called inside of a transformation of JAX that Flax does not "
+                "see, such as jax.vmap, jax.lax.scan or jax.checkpoint: use nn.vmap, nn.scan or "
+                "nn.remat, or leave it out of `layers`"
+            )
+        self._open.append(this)
+        try:
+            output = next_fun(*args, **kwargs)
+        finally:
+            self._open.pop()
+        key = (*path, f"{method}:{self.traced[(*path, method)]}")
         self.traced[(*path, method)] += 1
-        return self._visit(module, (*path, f"{method}:{serial}"), output)
+        if this in self._open:
+            self.nested.add(key)
+        if module.scope.trace_level == self._trace:
+            self.outermost.add(key)
+        return self._visit(module, key, output)
 
 
 def _capture(apply, layers, variables, args, kwargs):
-    """Traces the model: what it captures, by module path and call name; and its traces."""
+    """Traces the model: what it captures, by module path and call; and how often it traces."""
 
-    def mark(module: nn.Module, key: tuple[str, ...], output: Any) -> Any:
+    def mark(module: nn.Module, key: CallKey, output: Any) -> Any:
         # All sizes are 0, so that the axes added by lifted transformations stand out.
-        arrays = [leaf for leaf in jax.tree.leaves(output) if _inexact(leaf)]
-        module.sow("intermediates", key[-1], [jnp.zeros((0,) * jnp.ndim(leaf)) for leaf in arrays])
+        markers = [jnp.zeros((0,) * jnp.ndim(leaf)) for leaf in _arrays(output)]
+        if not module.sow("intermediates", key[-1], markers):
+            raise TapError(_out_of_reach(key))
         return output
 
-    selected = _SelectedCalls(layers, mark)
-    mutable = flax_scope.union_filters(kwargs.get("mutable", False), "intermediates")
-    options = {**kwargs, "mutable": mutable, "capture_intermediates": layers}
-
-    variables = {name: value for name, value in variables.items() if name != "intermediates"}
-
     def run():
-        with nn.intercept_methods(selected.intercept):
-            return apply(variables, *args, **options)[1].get("intermediates", {})
+        with selected.intercepting():
+            _, mutated = apply(variables, *args, **options)
+        return mutated.get("intermediates", {})
 
+    selected = _SelectedCalls(layers, mark)
+    variables = {name: value for name, value in variables.items() if name != "intermediates"}
+    mutable = flax_scope.union_filters(kwargs.get("mutable", False), "intermediates")
+    options = {
+        **kwargs,
+        "mutable": flax_scope.union_filters(mutable, _unused_collection()),
+        "capture_intermediates": layers,
+    }
     intermediates = traverse_util.flatten_dict(dict(jax.eval_shape(run)))
     captured = {}
     for (*path, method), traced in selected.traced.items():
-        names = [f"{method}:{serial}" for serial in range(traced)]
-        ran = [(*path, name) for name in names if (*path, name) in intermediates]
+        keys = [(*path, f"{method}:{number}") for number in range(traced)]
+        ran = [key for key in keys if key in intermediates]
         outputs = intermediates.get((*path, method), ())
-        if not ran or len(ran) != len(outputs):
-            raise TapError(
-                f"{_module_name((*path, method))} is selected, but Flax does not capture it. "
-                "Inside nn.scan or nn.vmap, add 'intermediates' to the variable_axes; inside "
-                "nn.jit, drop that and jit the whole step; if it belongs to another model, "
-                "leave it out of `layers`"
-            )
+        lost = [key for key in keys if key in selected.outermost and key not in intermediates]
+        if lost or not ran or len(ran) != len(outputs):
+            raise TapError(_out_of_reach((*path, method)))
         for key, output in zip(ran, outputs, strict=True):
-            arrays = [leaf for leaf in jax.tree.leaves(output) if _inexact(leaf)]
+            arrays = _arrays(output)
             if not arrays:
                 raise TapError(f"{_module_name(key)} is selected but returns no floating array")
-            (markers,) = intermediates[key]
-            captured[key] = [
-                _Captured(array, tuple(axis for axis, size in enumerate(marker.shape) if size))
-                for array, marker in zip(arrays, markers, strict=True)
-            ]
+            if key not in selected.nested:
+                (markers,) = intermediates[key]
+                captured[key] = [
+                    _Captured(array, tuple(axis for axis, size in enumerate(marker.shape) if size))
+                    for array, marker in zip(arrays, markers, strict=True)
+                ]
+    for *path, name in intermediates:
+        method = name.split(":")[0]
+        if (":" in name or name == "__call__") and (*path, method) not in selected.traced:
+            raise TapError(_out_of_reach((*path, name)))
     return captured, dict(selected.traced)
 
 
+def _out_of_reach(key: CallKey) -> str:
+    return (
+        f"{_module_name(key)} is selected, but what it returns does not arrive among the "
+        "intermediates. Inside nn.scan or nn.vmap, add 'intermediates' to the variable_axes "
+        "(nn.RNN has them too); inside nn.jit, whose cache skips calls, drop that and jit the "
+        "whole step; if it belongs to another model, or to another call of this one, leave it "
+        "out of `layers`"
+    )
+
+
 def _axes(
-    key: tuple[str, ...], stated: int | None, batch_size: int | None, one: _Captured, two: _Captured
+    key: CallKey, stated: int | None, batch_size: int | None, one: _Captured, two: _Captured
 ) -> Axes:
     shape = one.activation.shape
     batch = stated
@@ -297,8 +366,8 @@ def _axes(
     return Axes(batch, tuple(axis for axis in one.stacked if axis != batch))
 
 
-def _stated_axis(key: tuple[str, ...], tap_axes: TapAxes, captured: Mapping) -> int | None:
-    if tap_axes is None or isinstance(tap_axes, int):
+def _stated_axis(key: CallKey, tap_axes: TapAxes, captured: Mapping) -> int | None:
+    if not isinstance(tap_axes, Mapping):
         return tap_axes
     names = {_module_name(other) for other in captured}
     if unknown := set(tap_axes) - names:
@@ -306,51 +375,38 @@ def _stated_axis(key: tuple[str, ...], tap_axes: TapAxes, captured: Mapping) -> 
     return tap_axes.get(_module_name(key))
 
 
-def _map_batched(fun: Callable[[Any, int], Any], args, kwargs, in_axes):
-    """Applies ``fun(array, batch_axis)`` to every input that carries the batch."""
-    if not isinstance(in_axes, (tuple, list)):
-        in_axes = (in_axes,) * len(args)
-    if len(in_axes) != len(args):
-        raise ValueError(f"in_axes has {len(in_axes)} entries for {len(args)} arguments")
-
-    def visit(axis: int | None, tree: PyTree) -> PyTree:
-        def leaf(value):
-            array = isinstance(value, (jax.Array, np.ndarray)) and value.ndim > 0
-            return fun(value, axis) if array and axis is not None else value
-
-        return jax.tree.map(leaf, tree)
-
-    mapped = jax.tree.map(visit, tuple(in_axes), tuple(args), is_leaf=lambda axis: axis is None)
-    return mapped, {
-        name: value if name in _APPLY_OPTIONS else visit(0, value) for name, value in kwargs.items()
-    }
+def _unused_collection() -> str:
+    """A new name: as part of ``mutable`` it keeps what nn.jit cached before from being used."""
+    return f"har_jax:{next(_counter)}"
 
 
-_APPLY_OPTIONS = frozenset({"rngs", "method", "mutable", "capture_intermediates"})
+_counter = itertools.count()
 
 
-def _batch_size(args, kwargs, in_axes) -> int | None:
-    sizes: set[int] = set()
-    _map_batched(lambda array, axis: sizes.add(array.shape[axis]), args, kwargs, in_axes)
-    if len(sizes) > 1:
-        raise ValueError(
-            f"the model's inputs hold batches of different sizes, {sorted(sizes)}: say with "
-            "`in_axes`, as in jax.vmap, which of them carry the batch and on which axis"
-        )
-    return sizes.pop() if sizes else None
+def _current_trace() -> Any:
+    return get_opaque_trace_state(convention="flax")
 
 
-def _repeat(args, kwargs, in_axes):
-    return _map_batched(
-        lambda array, axis: jnp.concatenate([array, array], axis), args, kwargs, in_axes
-    )
+@contextlib.contextmanager
+def _noted(note: str) -> Iterator[None]:
+    try:
+        yield
+    except TapError:
+        raise
+    except Exception as error:
+        error.add_note(f"har_jax: {note}.")
+        raise
+
+
+def _arrays(output: Any) -> list[Any]:
+    return [leaf for leaf in jax.tree.leaves(output) if _inexact(leaf)]
 
 
 def _inexact(leaf: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
 
 
-def _module_name(key: tuple[str, ...]) -> str:
+def _module_name(key: CallKey) -> str:
     *path, call = key
     method = call.split(":")[0]
     parts = path if method == "__call__" else [*path, method]
@@ -362,7 +418,7 @@ def _first_difference(one: Mapping, other: Mapping) -> str:
     return _module_name(key)
 
 
-def _without(perturbations: Mapping[tuple[str, ...], Any], mutated: Mapping[str, Any]):
+def _without(perturbations: Mapping[CallKey, Any], mutated: Mapping[str, Any]):
     """Takes the perturbations out of the collections that the model returned."""
     kept = traverse_util.flatten_dict(dict(mutated.get("intermediates", {})))
     kept = {key: value for key, value in kept.items() if key not in perturbations}

@@ -70,7 +70,7 @@ def test_errors_say_what_is_wrong(setting):
     fun, zeros, _, _ = setting
     with pytest.raises(ValueError, match="'mean' is unknown: take one of root_sum_square, sum_of"):
         loss_and_perturbation_norm(fun, zeros, reduction="mean")
-    with pytest.raises(ValueError, match=r"perturbation \['many'\] has shape \[2, 5, 4\]"):
+    with pytest.raises(ValueError, match=r"tap \['many'\] has shape \[2, 5, 4\]"):
         loss_and_perturbation_norm(fun, zeros)
     with pytest.raises(ValueError, match="no perturbations"):
         loss_and_perturbation_norm(lambda z: (jnp.ones(3), None), {})

@@ -267,8 +267,9 @@ def test_a_stated_axis_spares_the_trace_at_twice_the_batch():
 
     x, y = zoo.inputs(VECTORS), zoo.labels(5)
     variables = zoo.variables(Fixed(), x)
-    with pytest.raises(TypeError, match="reshape"):
+    with pytest.raises(TypeError, match="reshape") as caught:
         run(Fixed(), variables, x, y)
+    assert any("twice the batch, 10 rows" in note for note in caught.value.__notes__)
     norms = [run(Fixed(), variables, x, y, tap_axes=axes).norm for axes in (0, {"LayerNorm_0": 0})]
     close(norms[0], norms[1])
     with pytest.raises(har_jax.TapError, match=r"tap_axes names \['nrom'\]; the taps are"):
@@ -312,6 +313,7 @@ class Lifted(nn.Module):
         ),
         (nn.LayerNorm(), {"in_axes": (0, 0)}, "in_axes has 2 entries for 1 arguments"),
         (nn.LayerNorm(), {"in_axes": None}, "no input carries the batch"),
+        (nn.LayerNorm(), {"layers": nn.LayerNorm}, "is not a filter"),
         (nn.LayerNorm(), {"reduction": "mean"}, "reduction='mean' is unknown"),
     ],
 )  # fmt: skip
@@ -321,16 +323,149 @@ def test_what_cannot_be_tapped_is_refused_by_name(model, options, message):
         run(model, zoo.variables(model, x), x, y, **options)
 
 
-def test_module_level_jit_is_refused_rather_than_miscounted():
+class Body(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.tanh(nn.Dense(x.shape[-1])(nn.LayerNorm()(x)))
+
+
+JittedBody = nn.jit(Body)
+
+
+class Bodies(nn.Module):
+    """Bodies one after the other, each of a class of its own, then a head."""
+
+    classes: tuple
+
+    @nn.compact
+    def __call__(self, x):
+        for index, body in enumerate(self.classes):
+            x = body(name=f"body{index}")(x)
+        return nn.Dense(3)(nn.LayerNorm(name="last")(x))
+
+
+def test_the_cache_of_module_level_jit_loses_no_layer():
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    variables = zoo.variables(Bodies((Body,)), x)
+    plain = run(Bodies((Body,)), variables, x, y)
+    for _ in range(3):
+        close(run(Bodies((JittedBody,)), variables, x, y).norm, plain.norm)
+    dense = lambda module, method: method == "__call__" and isinstance(module, nn.Dense)
+    jitted = run(Bodies((JittedBody,)), variables, x, y, layers=dense)
+    close(jitted.norm, run(Bodies((Body,)), variables, x, y, layers=dense).norm)
+    twice = Bodies((JittedBody, JittedBody))
+    for _ in range(2):
+        with pytest.raises(har_jax.TapError, match=r"nn\.jit, whose cache skips calls"):
+            run(twice, zoo.variables(twice, x), x, y)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda norm, x: jax.vmap(norm, in_axes=1, out_axes=1)(x),
+        lambda norm, x: jax.lax.map(norm, x.swapaxes(0, 1)).swapaxes(0, 1),
+        lambda norm, x: jax.checkpoint(lambda x: norm(x))(x),
+    ],
+)
+def test_transformations_behind_the_back_of_flax_are_refused(transform):
+    class Net(nn.Module):
+        transform: object
+
+        def setup(self):
+            self.norm, self.head = nn.LayerNorm(), nn.Dense(3)
+
+        def __call__(self, x):
+            h = self.transform(self.norm, x) if self.transform else self.norm(x)
+            return self.head(nn.tanh(h)).mean(axis=1)
+
+    x, y = zoo.inputs(SEQUENCES), zoo.labels(5)
+    variables = zoo.variables(Net(None), x)
+    with pytest.raises(har_jax.TapError, match="norm is called inside of a transformation of JAX"):
+        run(Net(transform), variables, x, y)
+
+
+def test_a_norm_that_calls_its_superclass_is_one_layer():
+    class Cast(nn.LayerNorm):
+        def __call__(self, x):
+            return super().__call__(x.astype(jnp.float32)).astype(x.dtype)
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    plain, cast = (nn.Sequential([norm(), nn.Dense(3)]) for norm in (nn.LayerNorm, Cast))
+    variables = zoo.variables(plain, x)
+    for reduction in REDUCTIONS:
+        norms = [run(net, variables, x, y, reduction=reduction).norm for net in (plain, cast)]
+        close(norms[0], norms[1])
+
+
+def test_two_models_in_one_apply_do_not_hide_each_other():
+    net = nn.Sequential([nn.LayerNorm(), nn.Dense(3)])
+    x, y = zoo.inputs((5, 3)), zoo.labels(5)
+    variables = zoo.variables(net, x)
+
+    def silent(variables, x, **options):
+        return net.apply(variables, net.apply({"params": variables["params"]}, x), **options)
+
+    def dropped(variables, x, **options):
+        hidden, _ = net.apply(variables, x, **options)
+        return net.apply(variables, hidden, **options)
+
+    for apply in (silent, dropped):
+        with pytest.raises(har_jax.TapError, match="belongs to another model, or to another call"):
+            har_jax.loss_and_jacobian_norm(apply)(lambda z: zoo.cross_entropy(z, y), variables, x)
+
+
+def test_what_is_not_a_number_stays_so():
+    net = nn.Sequential([nn.LayerNorm(), nn.Dense(3)])
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    weights = jnp.array([1.0, np.nan, 1.0, 0.0, 1.0])
+    r = har_jax.loss_and_jacobian_norm(net.apply)(
+        lambda z: weights * zoo.cross_entropy(z, y), zoo.variables(net, x), x
+    )
+    assert np.isnan(r.norm).tolist() == [False, True, False, False, False]
+
+
+def test_complex_activations_have_real_norms():
+    head = nn.Dense(3)
+
     class Net(nn.Module):
         @nn.compact
         def __call__(self, x):
-            block = nn.jit(zoo.Block)
-            return nn.Dense(3)(block("layer")(block("layer")(x)[0])[0])
+            h = nn.LayerNorm(dtype=jnp.complex64)(x * (1 + 0.3j) + 0.2j * x[:, ::-1])
+            return head.clone(name="head")(jnp.abs(h))
 
     x, y = zoo.inputs(VECTORS), zoo.labels(5)
-    with pytest.raises(har_jax.TapError, match=r"nn\.jit"):
-        run(Net(), zoo.variables(Net(), x), x, y)
+    variables = zoo.variables(Net(), x)
+    r = run(Net(), variables, x, y)
+    _, state = Net().apply(
+        variables, x, mutable=["intermediates"], capture_intermediates=har_jax.normalization_layers
+    )
+    (h,) = state["intermediates"]["LayerNorm_0"]["__call__"]
+    # |d loss / d h| = |d loss / d |h||
+    loss = lambda size: zoo.cross_entropy(
+        head.apply({"params": variables["params"]["head"]}, size), y
+    )
+    expected = jax.grad(lambda size: loss(size).sum())(jnp.abs(h))
+    assert r.norm.dtype == jnp.float32
+    close(r.norm, np.linalg.norm(expected, axis=1))
+
+
+@pytest.mark.parametrize(
+    ("apply", "error", "note"),
+    [
+        (lambda net: lambda v, x: net.apply(v, x), TypeError, "which it has to take"),
+        (
+            lambda net: lambda v, x, **kw: net.apply({"params": v["params"]}, x, **kw),
+            har_jax.TapError,
+            "has to pass on all of the variables",
+        ),
+    ],
+)
+def test_functions_around_apply_are_told_what_to_pass_on(apply, error, note):
+    net, x = nn.Sequential([nn.LayerNorm()]), zoo.inputs(VECTORS)
+    loss_and_norm = har_jax.loss_and_jacobian_norm(apply(net))
+    with pytest.raises(error) as caught:
+        loss_and_norm(lambda z: z[:, 0], zoo.variables(net, x), x)
+    assert note in " ".join([str(caught.value), *getattr(caught.value, "__notes__", [])])
 
 
 def test_inputs_of_two_batch_sizes_and_losses_of_another_shape_are_refused():
@@ -339,6 +474,6 @@ def test_inputs_of_two_batch_sizes_and_losses_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"different sizes, \[2, 5\].*in_axes"):
         loss_and_norm(lambda z: z[:, 0], zoo.variables(model, x), x, np.ones((2, 3)))
     loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
-    for loss in (jnp.sum, lambda z: z, lambda z: jnp.argmax(z, axis=1)):
+    for loss in (jnp.sum, lambda z: z, lambda z: jnp.argmax(z, axis=1), lambda z: (z[:, 0], 1)):
         with pytest.raises(ValueError, match=r"one floating number per example, shape \[B\]"):
             loss_and_norm(loss, zoo.variables(model, x), x)

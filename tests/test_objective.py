@@ -20,6 +20,14 @@ def test_parts_add_up_to_the_whole():
     np.testing.assert_allclose(whole.mean(), expected, rtol=1e-6)
 
 
+def test_one_strength_for_all_and_sums_in_float32():
+    half = jnp.full(5000, 0.5, jnp.float16)
+    total = regularized_sum(half, half, 2.0)
+    assert total.total.dtype == total.weight.dtype == jnp.float32
+    assert float(total.total) == 7500
+    assert float(weighted_sum(jnp.ones(100_000, jnp.float16)).weight) == 100_000
+
+
 def test_nothing_has_mean_zero():
     assert weighted_sum(jnp.ones(3), jnp.zeros(3)).mean() == 0
     assert weighted_sum(jnp.ones(4)).mean() == 1

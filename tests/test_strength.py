@@ -78,9 +78,16 @@ ONE = np.array([0])
         (lambda: group_statistics(ONE, ONE[:0], ONE[:0]), "no validation examples"),
         (lambda: group_statistics(ONE, ONE, np.array([1.5])), "error 1.5 of example 0 is not in"),
         (lambda: group_statistics(ONE, ONE, np.array([np.nan])), "error nan of example 0"),
-        (lambda: group_statistics(ONE, ONE, ONE, smoothing=-1), "smoothing=-1 must not be neg"),
+        (lambda: group_statistics(ONE, ONE, ONE, smoothing=-1), "smoothing=-1 must be finite"),
         (lambda: group_statistics(ONE, ONE + 4, ONE, ids=ONE), r"groups \[4\] occur"),
         (lambda: scale_to_maximum(np.array([1.0, -1.0]), 0.1), "tau must be finite and not neg"),
+        (lambda: scale_to_maximum(np.ones((2, 2)), 0.1), r"shape \[G\]; got \[2, 2\]"),
+        (lambda: group_statistics(ONE, ONE, ONE, smoothing=np.inf), "smoothing=inf must be finite"),
+        (lambda: group_statistics(ONE, np.array([2**63], np.uint64), ONE), "must fit into int64"),
+        (
+            lambda: group_statistics(ONE, ONE, ONE).per_example(np.ones(2), ONE),
+            r"\(2,\) values are not one for each of 1 groups",
+        ),
         (lambda: scale_to_maximum(np.array([1.0]), np.inf), "strength inf must be finite"),
         (
             lambda: group_statistics(ONE, ONE, ONE).per_example(np.ones(1), np.array([0, 5])),
