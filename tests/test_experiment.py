@@ -34,7 +34,6 @@ def finished(tmp_path_factory):
     return workdir, one, all_stages
 
 
-@pytest.mark.xdist_group("main_job")
 class TestMainJob:
     def test_runs_to_a_report(self, finished):
         workdir, one, run = finished

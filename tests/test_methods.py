@@ -6,19 +6,29 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import linen as nn
 
 import har_jax
 from har_jax import methods
-from har_jax.models import ConvNet
+from har_jax.models import Norm
 
-MODEL = ConvNet(num_classes=3, widths=(8,), norm="batch")
 RATE = 0.1
+
+
+class Network(nn.Module):
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        hidden = Norm("batch")(nn.Dense(8)(inputs), train=train)
+        return nn.Dense(3)(nn.relu(hidden))
+
+
+MODEL = Network()
 
 
 def batch(size=6, seed=0):
     rng = np.random.default_rng(seed)
     return {
-        "inputs": jnp.asarray(rng.normal(size=(size, 4, 4, 1)), jnp.float32),
+        "inputs": jnp.asarray(rng.normal(size=(size, 4)), jnp.float32),
         "labels": jnp.asarray(rng.integers(0, 3, size)),
         "strength": jnp.asarray(rng.uniform(size=size), jnp.float32),
     }

@@ -50,12 +50,11 @@ def test_taps_lie_before_scale_and_bias(kind):
 def test_the_filter_without_the_stem_leaves_out_one_norm():
     model = CifarResNet(num_classes=3, depth=8)
     images = jnp.zeros((2, 8, 8, 3))
-    variables = model.init(jax.random.key(0), images, train=False)
 
     def taps(layers):
-        run = lambda: model.apply(
-            variables, images, train=False, mutable=["intermediates"], capture_intermediates=layers
-        )[1]
+        init = lambda: model.init(jax.random.key(0), images, train=False)
+        options = dict(mutable=["intermediates"], capture_intermediates=layers)
+        run = lambda: model.apply(init(), images, train=False, **options)[1]
         return jax.tree.leaves(jax.eval_shape(run))
 
     assert len(taps(har_jax.normalization_layers)) == 7
@@ -68,5 +67,6 @@ def test_convnet_halves_the_image_at_each_later_stage():
         9 * (1 * 8 + 8 * 8 + 8 * 16 + 16 * 16 * 3) + 2 * 2 * (8 + 16 + 16) + 16 * 5 + 5
     )
     images = jnp.zeros((2, 9, 7, 1))
-    logits, _ = model.init_with_output(jax.random.key(0), images, train=False)
+    run = lambda: model.init_with_output(jax.random.key(0), images, train=False)
+    logits, _ = jax.eval_shape(run)
     assert logits.shape == (2, 5)
