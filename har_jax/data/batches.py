@@ -20,7 +20,7 @@ class Batches:
 
     Example:
       >>> batches = Batches(size=4, batch_size=3, seed=0)
-      >>> sorted([*batches(0), *batches(1)[:1]])
+      >>> sorted([*batches(0).tolist(), *batches(1)[:1].tolist()])
       [0, 1, 2, 3]
     """
 
