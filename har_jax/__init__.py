@@ -1,6 +1,8 @@
 """Heteroskedastic adaptive regularization for JAX: the public names."""
 
+from har_jax.calls import TapError
 from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
+from har_jax.layers import normalization_layers, normalization_layers_but_stem
 from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm
 from har_jax.losses import cross_entropy
 from har_jax.objective import WeightedSum, regularized_sum, weighted_sum
@@ -10,7 +12,6 @@ from har_jax.strength import (
     noise_frequency_tau,
     scale_to_maximum,
 )
-from har_jax.taps import TapError, normalization_layers, normalization_layers_but_stem
 
 __all__ = [
     "Axes",

@@ -10,8 +10,8 @@ from ml_collections import config_dict
 
 from har_jax import methods
 from har_jax.data.augment import AUGMENTATIONS
+from har_jax.layers import FILTERS
 from har_jax.models import CifarResNet, ConvNet
-from har_jax.taps import FILTERS
 from har_jax.train.optimizer import make_optimizer
 
 

@@ -15,8 +15,8 @@ from ml_collections import config_dict
 from har_jax.data.augment import AUGMENTATIONS
 from har_jax.data.sources import SOURCES
 from har_jax.jacobian import REDUCTIONS
+from har_jax.layers import FILTERS
 from har_jax.models.norm import NORMS
-from har_jax.taps import FILTERS
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 
 METHODS = ("erm", "uniform", "har")

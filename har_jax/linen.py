@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Float
 
 from har_jax import jacobian
-from har_jax.taps import Filter, TapAxes, find_taps, normalization_layers
+from har_jax.layers import Filter, normalization_layers
+from har_jax.taps import TapAxes, find_taps
 
 
 class LossAndJacobianNorm(NamedTuple):

@@ -1,21 +1,18 @@
-"""Which activations of a Flax Linen model are tapped, and how zeros are added to them.
+"""The taps of a Flax Linen model, and how zeros are added to them.
 
-A *tap* is one call of one selected module method. What is selected is said by a filter
-of the kind that Flax's ``capture_intermediates`` takes, and what Flax captures under it
-is what is differentiated. The zeros travel in the collection ``intermediates`` as well,
-so that Flax's lifted transformations slice and stack them as they do what is captured.
+A *tap* is one call of one selected module method. What Flax's ``capture_intermediates``
+captures under the filter is what is differentiated, and the zeros travel in the
+collection ``intermediates`` as well, so that Flax's lifted transformations slice and
+stack them as they do what is captured.
 
-Flax may trace a module more often than it runs it (``nn.scan`` does) and may run a
-shared one under several roots (``nn.remat`` does). So every call that is traced gets a
-name of its own, under which a marker is sown, and the markers that arrive among the
-captured intermediates tell which calls ran. A call that ran and whose marker did not
-arrive would be missing from R; it is refused, with the reason that is the likely one.
+Every call that is traced sows a marker under a name of its own, and the markers that
+arrive among the intermediates tell which calls ran. A call that ran and whose marker did
+not arrive would be missing from R; it is refused, with the reason that is the likely one.
 """
 
 import collections
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,56 +21,24 @@ import jax.numpy as jnp
 from flax import linen as nn
 from flax import traverse_util
 from flax.core import scope as flax_scope
-from jax.extend.core import get_opaque_trace_state
 from jaxtyping import PyTree
 
 from har_jax import inputs
+from har_jax.calls import (
+    CallKey,
+    SelectedCalls,
+    TapError,
+    call_key,
+    first_difference,
+    is_call,
+    method_of,
+    module_name,
+    unused_collection,
+)
 from har_jax.jacobian import Axes
+from har_jax.layers import Filter
 
-Filter = Callable[[nn.Module, str], bool]
 TapAxes = int | Mapping[str, int] | None
-CallKey = tuple[str, ...]
-"""A module's path, then its method's name, a colon and the call's number."""
-
-_NORMALIZATIONS = (nn.BatchNorm, nn.LayerNorm, nn.RMSNorm, nn.GroupNorm, nn.InstanceNorm)
-
-
-def normalization_layers(module: nn.Module, method_name: str) -> bool:
-    """Selects the output of every Flax normalization layer: the paper's choice.
-
-    The signature is that of Flax's ``capture_intermediates`` filters. The models of this
-    library scale and shift outside of the Flax layer (:class:`har_jax.models.Norm`), so
-    that what is selected there is the normalized activation before scale and bias.
-
-    Args:
-      module: A bound module.
-      method_name: The name of the method that was called.
-
-    Returns:
-      Whether to tap the output of this call.
-    """
-    return method_name == "__call__" and isinstance(module, _NORMALIZATIONS)
-
-
-def normalization_layers_but_stem(module: nn.Module, method_name: str) -> bool:
-    """Selects as :func:`normalization_layers`, outside of submodules called ``stem...``.
-
-    The authors' code taps the norms inside the residual blocks and not the first one.
-    """
-    return normalization_layers(module, method_name) and not any(
-        part.startswith("stem") for part in module.path
-    )
-
-
-FILTERS: Mapping[str, Filter] = {
-    "normalization": normalization_layers,
-    "normalization_but_stem": normalization_layers_but_stem,
-}
-"""The filters that a config can name."""
-
-
-class TapError(ValueError):
-    """The selected layers cannot be tapped: the message names them and the remedy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,22 +74,22 @@ class Taps:
             zeros: Any = module.get_variable("intermediates", key[-1])
             if zeros is None:
                 raise TapError(
-                    f"{_module_name(key)} does not get its perturbation: a function around "
+                    f"{module_name(key)} does not get its perturbation: a function around "
                     "`apply` has to pass on all of the variables, nn.scan and nn.vmap take "
                     "'intermediates' in and out"
                 )
             rest: Iterator[jax.Array] = iter(zeros)
             return jax.tree.map(lambda leaf: leaf + next(rest) if _inexact(leaf) else leaf, output)
 
-        selected = _SelectedCalls(self.layers, add)
+        selected = SelectedCalls(self.layers, add)
         given = {**variables, "intermediates": traverse_util.unflatten_dict(perturbations)}
         mutable = kwargs.get("mutable", False)
-        options = {**kwargs, "mutable": flax_scope.union_filters(mutable, _unused_collection())}
+        options = {**kwargs, "mutable": flax_scope.union_filters(mutable, unused_collection())}
         with selected.intercepting():
             outputs, mutated = apply(given, *args, **options)
         if selected.traced != self.traced:
             raise TapError(
-                f"{_first_difference(selected.traced, self.traced)} was traced a different "
+                f"{first_difference(selected.traced, self.traced)} was traced a different "
                 "number of times than before, as under nn.jit, whose cache skips calls: drop "
                 "nn.jit and jit the whole step"
             )
@@ -137,7 +102,7 @@ class Taps:
         """
         grouped: dict[str, list[Any]] = collections.defaultdict(list)
         for key, per_output in values.items():
-            grouped[_module_name(key)].extend(per_output)
+            grouped[module_name(key)].extend(per_output)
         return {
             name if len(group) == 1 else f"{name}[{index}]": value
             for name, group in grouped.items()
@@ -207,7 +172,7 @@ def find_taps(
             twice, _ = _capture(apply, layers, variables, *inputs.repeat(args, kwargs, in_axes))
     if twice.keys() != captured.keys():
         raise TapError(
-            f"{_first_difference(twice, captured)} is called at one batch size and not at twice "
+            f"{first_difference(twice, captured)} is called at one batch size and not at twice "
             "it: state `tap_axes`, so that the model is traced at its own size only"
         )
     axes = {
@@ -231,56 +196,6 @@ class _Captured:
     stacked: tuple[int, ...]
 
 
-class _SelectedCalls:
-    """Names the calls that a filter selects, in the order in which they are traced.
-
-    Attributes:
-      traced: How many calls of a method were traced, by module path and method.
-      nested: Calls inside of another one of the same method on the same module, as those of
-        ``super().__call__``: the outer one is the layer.
-      outermost: Calls in no transformation: they run as often as they are traced.
-    """
-
-    def __init__(self, layers: Filter, visit: Callable[[nn.Module, CallKey, Any], Any]) -> None:
-        self.traced: collections.Counter[CallKey] = collections.Counter()
-        self.nested: set[CallKey] = set()
-        self.outermost: set[CallKey] = set()
-        self._layers, self._visit = layers, visit
-        self._open: list[tuple[Any, str]] = []
-
-    def intercepting(self):
-        """A context in which the selected calls are visited."""
-        self._trace = _current_trace()
-        return nn.intercept_methods(self._intercept)
-
-    def _intercept(self, next_fun, args, kwargs, context):
-        module, method = context.module, context.method_name
-        # Flax's own checks of `setup` run under method names that no class has.
-        if module.scope is None or not hasattr(type(module), method):
-            return next_fun(*args, **kwargs)
-        if not self._layers(module, method):
-            return next_fun(*args, **kwargs)
-        path, this = module.scope.path, (module.scope, method)
-        if module.scope.trace_level != _current_trace():
-            raise TapError(
-                f"{'/'.join(path)} is called inside of a transformation of JAX that Flax does not "
-                "see, such as jax.vmap, jax.lax.scan or jax.checkpoint: use nn.vmap, nn.scan or "
-                "nn.remat, or leave it out of `layers`"
-            )
-        self._open.append(this)
-        try:
-            output = next_fun(*args, **kwargs)
-        finally:
-            self._open.pop()
-        key = (*path, f"{method}:{self.traced[(*path, method)]}")
-        self.traced[(*path, method)] += 1
-        if this in self._open:
-            self.nested.add(key)
-        if module.scope.trace_level == self._trace:
-            self.outermost.add(key)
-        return self._visit(module, key, output)
-
-
 def _capture(apply, layers, variables, args, kwargs):
     """Traces the model: what it captures, by module path and call; and how often it traces."""
 
@@ -296,18 +211,18 @@ def _capture(apply, layers, variables, args, kwargs):
             _, mutated = apply(variables, *args, **options)
         return mutated.get("intermediates", {})
 
-    selected = _SelectedCalls(layers, mark)
+    selected = SelectedCalls(layers, mark)
     variables = {name: value for name, value in variables.items() if name != "intermediates"}
     mutable = flax_scope.union_filters(kwargs.get("mutable", False), "intermediates")
     options = {
         **kwargs,
-        "mutable": flax_scope.union_filters(mutable, _unused_collection()),
+        "mutable": flax_scope.union_filters(mutable, unused_collection()),
         "capture_intermediates": layers,
     }
     intermediates = traverse_util.flatten_dict(dict(jax.eval_shape(run)))
     captured = {}
     for (*path, method), traced in selected.traced.items():
-        keys = [(*path, f"{method}:{number}") for number in range(traced)]
+        keys = [call_key(path, method, number) for number in range(traced)]
         ran = [key for key in keys if key in intermediates]
         outputs = intermediates.get((*path, method), ())
         lost = [key for key in keys if key in selected.outermost and key not in intermediates]
@@ -316,23 +231,22 @@ def _capture(apply, layers, variables, args, kwargs):
         for key, output in zip(ran, outputs, strict=True):
             arrays = _arrays(output)
             if not arrays:
-                raise TapError(f"{_module_name(key)} is selected but returns no floating array")
+                raise TapError(f"{module_name(key)} is selected but returns no floating array")
             if key not in selected.nested:
                 (markers,) = intermediates[key]
                 captured[key] = [
                     _Captured(array, tuple(axis for axis, size in enumerate(marker.shape) if size))
                     for array, marker in zip(arrays, markers, strict=True)
                 ]
-    for *path, name in intermediates:
-        method = name.split(":")[0]
-        if (":" in name or name == "__call__") and (*path, method) not in selected.traced:
-            raise TapError(_out_of_reach((*path, name)))
+    for key in intermediates:
+        if (is_call(key) or key[-1] == "__call__") and method_of(key) not in selected.traced:
+            raise TapError(_out_of_reach(key))
     return captured, dict(selected.traced)
 
 
 def _out_of_reach(key: CallKey) -> str:
     return (
-        f"{_module_name(key)} is selected, but what it returns does not arrive among the "
+        f"{module_name(key)} is selected, but what it returns does not arrive among the "
         "intermediates. Inside nn.scan or nn.vmap, add 'intermediates' to the variable_axes "
         "(nn.RNN has them too); inside nn.jit, whose cache skips calls, drop that and jit the "
         "whole step; if it belongs to another model, or to another call of this one, leave it "
@@ -354,14 +268,14 @@ def _axes(
         ]
         if not found:
             raise TapError(
-                f"no axis of {_module_name(key)}, whose output has shape {list(shape)}, indexes "
+                f"no axis of {module_name(key)}, whose output has shape {list(shape)}, indexes "
                 f"the {batch_size} examples of the batch. Leave it out of `layers`, tap it "
                 "where the examples have an axis of their own, or say with `in_axes` which "
                 "inputs carry the batch"
             )
         (batch,) = found
     if not -len(shape) <= batch < len(shape):
-        raise TapError(f"tap_axes puts the batch of {_module_name(key)}, {list(shape)}, on {batch}")
+        raise TapError(f"tap_axes puts the batch of {module_name(key)}, {list(shape)}, on {batch}")
     batch %= len(shape)
     return Axes(batch, tuple(axis for axis in one.stacked if axis != batch))
 
@@ -369,22 +283,10 @@ def _axes(
 def _stated_axis(key: CallKey, tap_axes: TapAxes, captured: Mapping) -> int | None:
     if not isinstance(tap_axes, Mapping):
         return tap_axes
-    names = {_module_name(other) for other in captured}
+    names = {module_name(other) for other in captured}
     if unknown := set(tap_axes) - names:
         raise TapError(f"tap_axes names {sorted(unknown)}; the taps are {sorted(names)}")
-    return tap_axes.get(_module_name(key))
-
-
-def _unused_collection() -> str:
-    """A new name: as part of ``mutable`` it keeps what nn.jit cached before from being used."""
-    return f"har_jax:{next(_counter)}"
-
-
-_counter = itertools.count()
-
-
-def _current_trace() -> Any:
-    return get_opaque_trace_state(convention="flax")
+    return tap_axes.get(module_name(key))
 
 
 @contextlib.contextmanager
@@ -404,18 +306,6 @@ def _arrays(output: Any) -> list[Any]:
 
 def _inexact(leaf: Any) -> bool:
     return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
-
-
-def _module_name(key: CallKey) -> str:
-    *path, call = key
-    method = call.split(":")[0]
-    parts = path if method == "__call__" else [*path, method]
-    return "/".join(parts) or "__call__"
-
-
-def _first_difference(one: Mapping, other: Mapping) -> str:
-    key = next(key for key in {**one, **other} if one.get(key) != other.get(key))
-    return _module_name(key)
 
 
 def _without(perturbations: Mapping[CallKey, Any], mutated: Mapping[str, Any]):
