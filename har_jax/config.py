@@ -78,7 +78,7 @@ def base() -> config_dict.ConfigDict:
         # Class-balanced loss weights from this epoch of training on; None: never.
         "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
         "log_every": 50,
-        "checkpoint_every": 500,
+        "checkpoint_every": 200,
     }
     return config_dict.ConfigDict(config).lock()
 
@@ -136,9 +136,12 @@ def _check_keys(config: config_dict.ConfigDict) -> None:
     reference = base()
     for key, value in given.items():
         expected = _type(reference, key)
-        if value is None or isinstance(value, expected):
-            continue
-        if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        number = isinstance(value, int) and not isinstance(value, bool)
+        if expected in (int, float):
+            fits = number or (expected is float and isinstance(value, float))
+        else:
+            fits = isinstance(value, expected)
+        if fits or (value is None and known[key] is None):
             continue
         raise ConfigError(f"config.{key}={value!r} has the wrong type: {expected.__name__} needed")
 
@@ -212,6 +215,7 @@ def _check_read(
 
 def _check_numbers(flat: Mapping[str, Any]) -> None:
     positive, not_negative = (lambda x: x > 0), (lambda x: x >= 0)
+    strength = lambda x: 0 <= x <= 1e6
     share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
     rules = {
         "seed": (not_negative, "must not be negative"),
@@ -227,8 +231,8 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "pretrain.fraction": (part, "must be between 0 and 1, both excluded"),
         "estimate.smoothing": (not_negative, "must not be negative"),
         "train.epochs": (positive, "must be positive"),
-        "regularizer.strength": (not_negative, "must not be negative"),
-        "regularizer.uniform_strength": (not_negative, "must not be negative"),
+        "regularizer.strength": (strength, "must be between 0 and 1e6"),
+        "regularizer.uniform_strength": (strength, "must be between 0 and 1e6"),
         "reweighting.start_epoch": (not_negative, "must not be negative"),
         "reweighting.beta": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "log_every": (positive, "must be positive"),

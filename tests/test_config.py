@@ -55,7 +55,7 @@ def test_every_config_file_and_the_base_are_valid():
         ("pretrain.fraction", 1.0, r"pretrain\.fraction=1\.0 is impossible"),
         ("regularizer.layers", "norms", r"layers='norms' is unknown: take one of normalization,"),
         ("regularizer.reduction", "mean", r"reduction='mean' is unknown"),
-        ("regularizer.strength", -0.1, r"strength=-0\.1 is impossible: it must not be negative"),
+        ("regularizer.strength", -0.1, r"strength=-0\.1 is impossible: .* 0 and 1e6"),
         ("reweighting.beta", 1.0, r"beta=1\.0 is impossible"),
         ("batch_size", 0, r"batch_size=0 is impossible: it must be positive"),
     ],
@@ -88,11 +88,12 @@ def test_keys_that_a_config_adds_or_lacks():
         har_config.validate(config)
 
 
-def test_wrong_types_that_an_unlocked_config_lets_through():
+@pytest.mark.parametrize("value", ["64", None, True, 64.0])
+def test_wrong_types_that_an_unlocked_config_lets_through(value):
     config = digits()
     with config.ignore_type():
-        config.batch_size = "64"
-    with pytest.raises(har_config.ConfigError, match=r"batch_size='64' has the wrong type: int"):
+        config.batch_size = value
+    with pytest.raises(har_config.ConfigError, match=r"batch_size=.* has the wrong type: int"):
         har_config.validate(config)
 
 
