@@ -90,6 +90,11 @@ def validate(config: config_dict.ConfigDict) -> None:
       ConfigError: for the first key that is unknown, missing or not read, and the first value
         that has the wrong type or is impossible.
     """
+    if not isinstance(config, config_dict.ConfigDict):
+        raise ConfigError(
+            f"get_config() returns a {type(config).__name__}: return the ConfigDict of "
+            "har_jax.config.base() with its overrides"
+        )
     _check_keys(config)
     flat = flatten(config)
     _check_choices(flat)
@@ -117,6 +122,9 @@ def unknown_key(key: str) -> ConfigError:
     """The error for a key that no config has, with the nearest one that it has."""
     known = list(flatten(base()))
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if not near:  # the whole path may be missing
+        parts = {part: known_key for known_key in known for part in known_key.split(".")}
+        near = [parts[part] for part in difflib.get_close_matches(key, parts, n=1)]
     remedy = f"did you mean config.{near[0]}?" if near else f"the keys are {', '.join(known)}"
     return ConfigError(f"config.{key} does not exist: {remedy}")
 
@@ -215,32 +223,32 @@ def _check_read(
 
 def _check_numbers(flat: Mapping[str, Any]) -> None:
     positive, not_negative = (lambda x: x > 0), (lambda x: x >= 0)
-    strength = lambda x: 0 <= x <= 1e6
+    strength, length = (lambda x: 0 <= x <= 1e6), (lambda x: 0 < x <= 1e6)
     share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
     rules = {
         "seed": (not_negative, "must not be negative"),
         "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.noise.rate": (share, "must be between 0 and 1"),
         "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
-        "batch_size": (positive, "must be positive"),
+        "batch_size": (lambda x: 0 < x <= 10**6, "must be between 1 and 1e6"),
         "optimizer.learning_rate": (positive, "must be positive"),
         "optimizer.momentum": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "optimizer.weight_decay": (not_negative, "must not be negative"),
         "optimizer.decay_factor": (lambda x: 0 < x <= 1, "must be above 0 and at most 1"),
-        "pretrain.epochs": (positive, "must be positive"),
+        "pretrain.epochs": (length, "must be above 0 and at most 1e6"),
         "pretrain.fraction": (part, "must be between 0 and 1, both excluded"),
         "estimate.smoothing": (not_negative, "must not be negative"),
-        "train.epochs": (positive, "must be positive"),
+        "train.epochs": (length, "must be above 0 and at most 1e6"),
         "regularizer.strength": (strength, "must be between 0 and 1e6"),
         "regularizer.uniform_strength": (strength, "must be between 0 and 1e6"),
-        "reweighting.start_epoch": (not_negative, "must not be negative"),
+        "reweighting.start_epoch": (lambda x: 0 <= x <= 1e6, "must be between 0 and 1e6"),
         "reweighting.beta": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "log_every": (positive, "must be positive"),
         "checkpoint_every": (positive, "must be positive"),
     }
     for key, (holds, problem) in rules.items():
         value = flat[key]
-        if value is not None and not (math.isfinite(value) and holds(value)):
+        if value is not None and not (abs(value) < math.inf and holds(value)):
             raise ConfigError(f"config.{key}={value!r} is impossible: it {problem}")
     depth, widths = flat["model.depth"], flat["model.widths"]
     if depth is not None and (depth < 8 or (depth - 2) % 6):
@@ -252,8 +260,10 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
     if flat["model.norm"] == "group" and any(width % 8 for width in widths or ()):
         raise ConfigError(f"config.model.widths={widths} must be multiples of 8 for group norm")
     epochs = flat["optimizer.decay_epochs"]
-    if epochs is not None and not all(isinstance(e, (int, float)) and e > 0 for e in epochs):
-        raise ConfigError(f"config.optimizer.decay_epochs={epochs} must hold positive numbers")
+    if epochs is not None and not (
+        epochs and all(isinstance(epoch, (int, float)) and 0 < epoch <= 1e6 for epoch in epochs)
+    ):
+        raise ConfigError(f"config.optimizer.decay_epochs={epochs} must hold positive epochs")
 
 
 def _positive_int(value: Any) -> bool:
@@ -272,10 +282,18 @@ def _check_classes(flat: Mapping[str, Any]) -> None:
         "data.imbalance.classes": list(flat["data.imbalance.classes"] or ()),
     }.items():
         for label in labels:
-            if not isinstance(label, int) or not 0 <= label < num_classes:
+            if type(label) is not int or not 0 <= label < num_classes:
                 raise ConfigError(
                     f"config.{key}={flat[key]} names class {label!r}: "
                     f"{flat['data.source']} has the classes 0 to {num_classes - 1}"
                 )
         if len(set(labels)) < len(labels):
             raise ConfigError(f"config.{key}={flat[key]} names a class twice: remove one")
+    if flat["data.noise.kind"] == "pairs" and not pairs:
+        raise ConfigError("config.data.noise.pairs is empty: name pairs, or take kind='none'")
+    rare = flat["data.imbalance.classes"]
+    if rare is not None and not 0 < len(rare) < num_classes:
+        raise ConfigError(
+            f"config.data.imbalance.classes={rare} must name some of the {num_classes} classes and "
+            "leave some frequent"
+        )

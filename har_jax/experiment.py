@@ -20,23 +20,17 @@ from ml_collections import config_dict
 from har_jax import seeds
 from har_jax.build import make_method, num_steps
 from har_jax.config import flatten
-from har_jax.data import TrainingData, load, stratified_split
+from har_jax.data import Examples, TrainingData, load, stratified_split
+from har_jax.files import read_arrays, write_arrays, write_json
 from har_jax.methods import Method
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics, scale_to_maximum
-from har_jax.train.evaluate import Evaluator
+from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.metrics import read_metrics
-from har_jax.workdir import (
-    StageError,
-    StageFolder,
-    read_arrays,
-    refuse_differences,
-    write_arrays,
-    write_json,
-)
+from har_jax.workdir import StageError, StageFolder, refuse_differences
 
 EVALUATION_BATCH = 256
 
@@ -163,9 +157,7 @@ class Experiment:
         )
         arrays = {"inputs": train.inputs, "labels": train.labels}
         state = self._fit(method, arrays, folder, epochs, title="pretrain")
-        result = Evaluator(method.predict, EVALUATION_BATCH)(
-            state.variables, data.train.take(held_out)
-        )
+        (result,) = _evaluate("pretrain", method, state, data.train.take(held_out))
         write_arrays(
             folder / "held_out.npz",
             index=held_out,
@@ -195,8 +187,7 @@ class Experiment:
             arrays["strength"] = strength[labels].astype(np.float32)
         method = make_method(name, config, labels, data.num_classes, epochs=epochs)
         state = self._fit(method, arrays, folder, epochs, title=name)
-        evaluate = Evaluator(method.predict, EVALUATION_BATCH)
-        train, test = (evaluate(state.variables, part) for part in (data.train, data.test))
+        train, test = _evaluate(name, method, state, data.train, data.test)
         write_arrays(
             folder / "evaluation.npz",
             strength=strength,
@@ -260,3 +251,15 @@ class Experiment:
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
+
+
+def _evaluate(name: str, method: Method, state: Any, *parts: Examples) -> list[Evaluation]:
+    """Evaluates a trained method, which the last update may have made diverge."""
+    evaluate = Evaluator(method.predict, EVALUATION_BATCH)
+    results = [evaluate(state.variables, part) for part in parts]
+    if not all(np.all(np.isfinite(result.loss)) for result in results):
+        raise FloatingPointError(
+            f"{name}: losses are not finite after the last step: lower "
+            "config.optimizer.learning_rate or the regularizer's strength"
+        )
+    return results

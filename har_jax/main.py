@@ -37,7 +37,9 @@ def main(_: list[str]) -> None:
     from har_jax.experiment import Experiment  # what it imports takes seconds; flags come first
 
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
-    workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}")
+    workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
+    if "://" in str(_WORKDIR.value):
+        _exit(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
     except (StageError, DataError, FloatingPointError, OSError) as error:
@@ -55,17 +57,18 @@ def _parse(argv: list[str]) -> list[str]:
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
             _exit(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
-        if _CONFIG.value is None:
+        if flags.FLAGS["config"].present == 0:
             _exit("--config is missing: try --config=configs/digits.py")
+        hasattr(_CONFIG.value, "seed")  # raises if there is no such file
         har_config.validate(_CONFIG.value)
     except har_config.ConfigError as error:
         _exit(str(error))
     except flags.IllegalFlagValueError as error:
-        _exit(_wrong_type(str(error)))
+        _exit(_wrong_value(str(error)))
     except (flags.Error, OSError) as error:
         _exit(str(error))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        _exit(f"the config file fails: {error}")
+    except Exception as error:  # a config file is a program, and can fail in any way
+        _exit(_failing_file(error))
     return rest
 
 
@@ -78,12 +81,20 @@ def _check_overrides(argv: list[str]) -> None:
                 raise har_config.unknown_key(key)
 
 
-def _wrong_type(message: str) -> str:
-    match = re.search(r"flag --config\.([\w.]+)=(.*?):", message)
-    if not match:
-        return message
-    key, value = match.groups()
-    return f"config.{key}={value!r} has the wrong type: {har_config.type_name(key)} needed"
+def _wrong_value(message: str) -> str:
+    if match := re.search(r"flag --config\.([\w.]+)=(.*?):", message):
+        key, value = match.groups()
+        return f"config.{key}={value!r} has the wrong type: {har_config.type_name(key)} needed"
+    if "Traceback" in message:  # of the config file: its last words are the error
+        lines = [line.strip() for line in message.splitlines() if re.match(r"\s*\w+Error", line)]
+        return f"the config file fails: {lines[-1] if lines else message}"
+    return message
+
+
+def _failing_file(error: Exception) -> str:
+    if match := re.search(r'Key "(\w+)" does not exist', str(error)):
+        return str(har_config.unknown_key(match[1]))
+    return f"the config file fails: {type(error).__name__}: {error}"
 
 
 def _exit(message: str, status: int = 2) -> None:

@@ -1,12 +1,11 @@
 """The folders of an experiment's stages, and what each was made from."""
 
 import json
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
+from har_jax.files import write_json
 
 STAGES = ("pretrain", "estimate", "train", "report")
 
@@ -54,7 +53,16 @@ class StageFolder:
 
     def _read(self) -> dict[str, Any] | None:
         path = self.path / "stage.json"
-        return json.loads(path.read_text()) if path.exists() else None
+        if not self.path.is_dir() or not any(self.path.iterdir()):
+            return None
+        try:
+            record = json.loads(path.read_text())
+            return {"complete": record["complete"], "fingerprint": dict(record["fingerprint"])}
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StageError(
+                f"{path} does not say what {self.path} was made from: delete that folder to make "
+                "it anew"
+            ) from error
 
     def _write(self, *, complete: bool) -> None:
         write_json(
@@ -68,30 +76,14 @@ def refuse_differences(folders: list[StageFolder]) -> None:
     differing = {path: keys for path, keys in differing.items() if keys}
     if not differing:
         return
-    keys = {key: values for found in differing.values() for key, values in found.items()}
-    changes = ", ".join(f"{key} was {there!r}, now {here!r}" for key, (there, here) in keys.items())
+    changes = ", ".join(
+        dict.fromkeys(
+            f"{key} was {there!r}, now {here!r}"
+            for keys in differing.values()
+            for key, (there, here) in keys.items()
+        )
+    )
     raise StageError(
         f"the workdir was made from another config ({changes}): take another --workdir, or "
         f"delete {' and '.join(str(path) for path in differing)} to make it anew"
     )
-
-
-def write_json(path: pathlib.Path, value: Any) -> None:
-    """Writes a file that is there whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(json.dumps(value, indent=2) + "\n")
-    os.replace(temporary, path)
-
-
-def write_arrays(path: pathlib.Path, **arrays: np.ndarray) -> None:
-    """Writes an ``.npz`` that is there whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-    os.replace(temporary, path)
-
-
-def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Reads what :func:`write_arrays` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)

@@ -44,6 +44,12 @@ def test_every_config_file_and_the_base_are_valid():
         ("data.noise.pairs", (3, 8), r"must hold pairs of classes, such as"),
         ("data.imbalance.ratio", 0.5, r"ratio=0\.5 is impossible: it must be at least 1"),
         ("data.imbalance.classes", (-1,), r"names class -1: digits has the classes 0 to 9"),
+        ("data.imbalance.classes", tuple(range(10)), r"leave some frequent"),
+        ("data.imbalance.classes", (), r"must name some of the 10 classes"),
+        ("data.noise.pairs", (), r"noise\.pairs is empty"),
+        ("data.noise.pairs", ((True, 3),), r"names class True"),
+        ("train.epochs", 1e308, r"epochs=1e\+308 is impossible"),
+        ("batch_size", 10**400, r"is impossible: it must be between 1 and 1e6"),
         ("data.evaluate_on", "validation", r"validation_fraction is not set"),
         ("data.validation_fraction", 0.5, r"not read by config\.data\.evaluate_on='test'"),
         ("model.depth", 32, r"model\.depth=32 is not read by config\.model\.name='convnet'"),
@@ -57,7 +63,7 @@ def test_every_config_file_and_the_base_are_valid():
         ("regularizer.reduction", "mean", r"reduction='mean' is unknown"),
         ("regularizer.strength", -0.1, r"strength=-0\.1 is impossible: .* 0 and 1e6"),
         ("reweighting.beta", 1.0, r"beta=1\.0 is impossible"),
-        ("batch_size", 0, r"batch_size=0 is impossible: it must be positive"),
+        ("batch_size", 0, r"batch_size=0 is impossible: it must be between 1"),
     ],
 )
 def test_impossible_values(key, value, message):
@@ -104,3 +110,9 @@ def test_optional_keys_take_a_value(key, value):
     config = digits()
     config.update_from_flattened_dict({key: value})
     har_config.validate(config)
+
+
+@pytest.mark.parametrize("config", [None, {"seed": 0}])
+def test_what_is_no_config(config):
+    with pytest.raises(har_config.ConfigError, match=r"get_config\(\) returns a \w+: return the"):
+        har_config.validate(config)

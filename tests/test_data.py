@@ -44,7 +44,7 @@ def test_step_imbalance_keeps_the_ratio():
     labels = random_labels()
     kept = data.step_imbalance(labels, rare=(0, 9), ratio=10, seed=0)
     counts = np.bincount(labels[kept])
-    largest = np.bincount(labels).max()
+    largest = np.bincount(labels)[1:9].max()
     assert counts[[0, 9]].tolist() == [round(largest / 10)] * 2
     np.testing.assert_array_equal(counts[1:9], np.bincount(labels)[1:9])
     assert np.all(np.diff(kept) > 0)
@@ -54,6 +54,8 @@ def test_step_imbalance_keeps_one_example_at_least():
     labels = np.array([0] * 20 + [1] * 3, np.int32)
     assert np.bincount(labels[data.step_imbalance(labels, (1,), 1000, seed=0)]).tolist() == [20, 1]
     assert len(data.step_imbalance(labels, (1,), 1, seed=0)) == 23
+    with pytest.raises(ValueError, match="leave no class that is frequent"):
+        data.step_imbalance(labels, (0, 1), 4, seed=0)
     with pytest.raises(ValueError, match=r"ratio 0\.5 must be at least 1"):
         data.step_imbalance(labels, (1,), 0.5, seed=0)
 
@@ -126,6 +128,18 @@ def test_a_validation_part_comes_out_of_the_training_set():
     images = lambda examples: {image.tobytes() for image in examples.inputs}
     assert not images(part.test) & images(whole.test)
     assert images(part.train) | images(part.test) == images(whole.train)
+
+
+def test_the_reference_is_the_most_frequent_class_that_stays():
+    labels = np.repeat(np.arange(3), (400, 100, 100)).astype(np.int32)
+    kept = data.step_imbalance(labels, rare=(0, 1), ratio=4, seed=0)
+    assert np.bincount(labels[kept]).tolist() == [25, 25, 100]
+
+
+def test_noise_that_makes_no_class_is_refused():
+    noise = {**NOISE, "pairs": ((3, 12),)}
+    with pytest.raises(DataError, match="noisy train: label 12 of example"):
+        data.load("digits", noise, {"kind": "none"}, seed=0)
 
 
 def test_labels_are_checked_when_loaded():

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -28,7 +29,7 @@ def har(*arguments):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("finished")
-    # A method at a time, so that the later run finds stages that are complete.
+    # One stage by itself, so that the whole run finds it complete.
     one = har(*TINY, f"--workdir={workdir}", "--stage=pretrain")
     all_stages = har(*TINY, f"--workdir={workdir}")
     return workdir, one, all_stages
@@ -97,6 +98,31 @@ class TestMainJob:
         assert "train/har and" in run.stderr  # and the report, but not erm
         assert "train/erm" not in run.stderr
 
+    def test_a_folder_that_does_not_say_what_it_was_made_from_is_refused(self, finished, tmp_path):
+        workdir = tmp_path / "copy"
+        shutil.copytree(finished[0], workdir)
+        shutil.rmtree(workdir / "report")
+        for stage, content in (("pretrain", None), ("estimate", "{")):
+            path = workdir / stage / "stage.json"
+            path.unlink() if content is None else path.write_text(content)
+            run = har(*TINY, f"--workdir={workdir}")
+            assert run.returncode == 1
+            assert f"{path} does not say what {path.parent} was made from: delete" in run.stderr
+            assert len(run.stderr.splitlines()) == 1
+            shutil.rmtree(path.parent)
+
+    def test_a_model_that_diverges_in_its_last_step_is_no_result(self, tmp_path):
+        run = har(
+            *TINY,
+            f"--workdir={tmp_path}",
+            "--stage=pretrain",
+            "--config.optimizer.learning_rate=1e37",
+            "--config.pretrain.epochs=0.001",
+        )
+        assert run.returncode == 1
+        assert "pretrain: losses are not finite after the last step" in run.stderr
+        assert not (tmp_path / "pretrain" / "held_out.npz").exists()
+
     def test_a_stage_without_the_one_before_is_refused(self, tmp_path):
         run = har(*TINY, f"--workdir={tmp_path}", "--stage=train")
         assert run.returncode == 1
@@ -124,6 +150,28 @@ def test_mistakes_on_the_command_line_are_told_in_one_line(arguments, message):
     assert message in run.stderr
     assert len(run.stderr.splitlines()) == 1
     assert run.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("config.data.noise.knd = 'pairs'", "did you mean config.data.noise.kind?"),
+        ("config.seed = 'a'", "the config file fails: TypeError: Could not override field"),
+        ("1 / 0", "the config file fails: ZeroDivisionError: division by zero"),
+        ("config = None", "get_config() returns a NoneType: return the ConfigDict"),
+        ("config = config.to_dict()", "get_config() returns a dict: return the ConfigDict"),
+    ],
+)
+def test_mistakes_in_a_config_file_are_told_in_one_line(tmp_path, body, message):
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from har_jax import config as har_config\n"
+        f"def get_config():\n    config = har_config.base()\n    {body}\n    return config\n"
+    )
+    run = har(f"--config={path}")
+    assert run.returncode == 2
+    assert message in run.stderr.splitlines()[-1]
+    assert "Traceback" not in run.stderr
 
 
 def test_help_says_how_to_run():

@@ -64,6 +64,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, monkeyp
     assert files[0] == files[1]
     assert [json.loads(line)["step"] for line in files[0].splitlines()] == [3, 6, 7]
     chex.assert_trees_all_equal(run(tmp_path / "cut"), whole)  # nothing left to do
+    with pytest.raises(ValueError, match="holds a run of 7 steps, more than 3"):
+        run(tmp_path / "cut", steps=3)
 
 
 def test_metrics_are_means_over_their_window(tmp_path, capsys):
@@ -126,6 +128,8 @@ def test_schedules():
     config = dict(learning_rate=1.0, schedule="step", decay_epochs=(2, 3), decay_factor=0.1)
     step = make_schedule(config, total_steps=40, steps_per_epoch=10)
     np.testing.assert_allclose([step(i) for i in (0, 19, 21, 29, 31)], [1, 1, 0.1, 0.1, 0.01])
+    close = make_schedule({**config, "decay_epochs": (2, 2.01)}, 40, 10)
+    np.testing.assert_allclose([close(i) for i in (19, 21)], [1, 0.01])
     cosine = make_schedule({**config, "schedule": "cosine"}, 40, 10)
     np.testing.assert_allclose([cosine(i) for i in (0, 20, 40)], [1, 0.5, 0], atol=1e-6)
     assert make_schedule({**config, "schedule": "constant"}, 40, 10)(7) == 1

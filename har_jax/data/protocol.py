@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from har_jax import seeds
-from har_jax.data.examples import Dataset, Examples
+from har_jax.data.examples import Dataset, Examples, check_labels
 from har_jax.data.imbalance import step_imbalance
 from har_jax.data.noise import exchange_pairs
 from har_jax.data.sources import SOURCES
@@ -80,6 +80,7 @@ def load(
     """
     dataset = SOURCES[source].load(seeds.derive(seed, "test split"))
     labels, noisy_classes = _add_noise(dataset, noise, seeds.derive(seed, "noise"))
+    check_labels(labels, len(dataset.class_names), "noisy train")
     kept, rare_classes = _make_rare(labels, imbalance, seeds.derive(seed, "imbalance"))
     train = Examples(dataset.train.inputs[kept], labels[kept])
     clean_labels, test = dataset.train.labels[kept], dataset.test

@@ -35,7 +35,7 @@ class CifarResNet(nn.Module):
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
         blocks, rest = divmod(self.depth - 2, 6)
         if rest or blocks < 1:
-            raise ValueError(f"depth={self.depth} is not 6n + 2: take 8, 14, 20, 32, 44, 56 or 110")
+            raise ValueError(f"depth={self.depth} is not 6n + 2: take 8, 14, 20, 32, 56 or 110")
         x = _conv(16, dtype=self.dtype, name="stem_conv")(images)
         x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
         for stage, width in enumerate((16, 32, 64), start=1):

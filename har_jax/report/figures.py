@@ -65,7 +65,8 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
     axes = figure.subplots()
     width = 0.8 / len(methods)
     for shift, method in enumerate(methods):
-        heights = [100 * (g["methods"][method]["test_accuracy"] or 0) for g in groups]
+        shares = [g["methods"][method]["test_accuracy"] for g in groups]
+        heights = [np.nan if share is None else 100 * share for share in shares]
         left = np.arange(len(groups)) + shift * width
         axes.bar(left, heights, width, label=method, color=_RUNS[method])
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]

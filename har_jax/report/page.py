@@ -6,6 +6,7 @@ import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from har_jax.files import write_text
 from har_jax.report import figures
 from har_jax.report.results import Inputs
 from har_jax.report.table import rows_of
@@ -52,11 +53,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         ("Config", _listing(results["config"])),
     ]
     body = "\n".join(f"<h2>{html.escape(head)}</h2>\n{text}" for head, text in sections)
-    path.write_text(
+    write_text(
+        path,
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f"<title>{html.escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<h1>{html.escape(title)}</h1>\n{body}\n</body>\n</html>\n",
-        encoding="utf-8",
     )
 
 

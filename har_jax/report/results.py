@@ -76,7 +76,8 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             }
         )
     config = dict(inputs.config)
-    text = json.dumps(config, sort_keys=True)
+    determining = {key: value for key, value in config.items() if not key.endswith("_every")}
+    text = json.dumps(determining, sort_keys=True)
     return {
         "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
         "config": config,

@@ -51,6 +51,7 @@ def fit(
 
     Raises:
       FloatingPointError: if a metric is not finite.
+      ValueError: if the folder holds a run of more steps.
     """
     size = len(data["labels"])
     batches = Batches(size, batch_size, seeds.derive(seed, "batches"))
@@ -74,6 +75,8 @@ def fit(
         if restored := checkpoints.restore_latest({"state": state, "totals": totals}):
             state, totals = restored["state"], restored["totals"]
         start = int(state.step)
+        if start > steps:
+            raise ValueError(f"{directory} holds a run of {start} steps, more than {steps}")
         with (
             MetricsWriter(directory, resume_step=start) as writer,
             Progress(title, start, steps, batch_size) as progress,

@@ -1,12 +1,13 @@
 """Metrics on disk: JSON lines and TensorBoard events."""
 
 import json
-import os
 import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 from tensorboardX import SummaryWriter
+
+from har_jax.files import write_text
 
 
 class MetricsWriter:
@@ -24,9 +25,7 @@ class MetricsWriter:
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "metrics.jsonl"
         kept = [record for record in read_metrics(path) if record["step"] <= resume_step]
-        temporary = path.with_name(path.name + ".tmp")
-        temporary.write_text("".join(map(_line, kept)))
-        os.replace(temporary, path)
+        write_text(path, "".join(map(_line, kept)))
         self._file = path.open("a")
         # Events of later steps are hidden by the purge; those of the next step on count.
         self._events = SummaryWriter(

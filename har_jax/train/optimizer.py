@@ -5,13 +5,13 @@ from typing import Any
 
 import optax
 
+# The names that a config can choose, with the options that each reads.
 OPTIMIZERS: Mapping[str, Sequence[str]] = {"sgd": ("momentum",), "adam": ()}
 SCHEDULES: Mapping[str, Sequence[str]] = {
     "constant": (),
     "cosine": (),
     "step": ("decay_epochs", "decay_factor"),
 }
-"""The names that a config can choose, with the options that each reads."""
 
 
 def make_schedule(config: Mapping[str, Any], total_steps: int, steps_per_epoch: float):
@@ -23,8 +23,11 @@ def make_schedule(config: Mapping[str, Any], total_steps: int, steps_per_epoch: 
     if config["schedule"] == "cosine":
         return optax.cosine_decay_schedule(rate, total_steps)
     if config["schedule"] == "step":
-        steps = [round(epoch * steps_per_epoch) for epoch in config["decay_epochs"]]
-        return optax.piecewise_constant_schedule(rate, dict.fromkeys(steps, config["decay_factor"]))
+        scales: dict[int, float] = {}
+        for epoch in config["decay_epochs"]:  # two of them may fall on one step
+            step = round(epoch * steps_per_epoch)
+            scales[step] = scales.get(step, 1.0) * config["decay_factor"]
+        return optax.piecewise_constant_schedule(rate, scales)
     return optax.constant_schedule(rate)
 
 
