@@ -1,7 +1,7 @@
 """What HAR buys on the digits: paired over seeds.
 
 python -m benchmarks.digits --seeds=10 --workdir=runs/digits-gain
-python -m benchmarks.digits --first_seed=100 --seeds=12 --strengths=0.1,0.3,1,3 --validation \\
+python -m benchmarks.digits --first_seed=100 --seeds=8 --strengths=0.1,0.3,1,3 --validation \\
     --workdir=runs/digits-tuning
 
 Runs configs/digits.py for every seed and strength, prints the mean and its standard error of

@@ -14,6 +14,5 @@ def get_config():
     config.data.imbalance.classes = (3, 4, 8, 9)
     config.data.imbalance.ratio = 4.0
     config.batch_size = 64
-    config.optimizer.momentum = 0.9
     config.regularizer.strength = 1.0
     return config

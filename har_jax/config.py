@@ -60,7 +60,7 @@ def base() -> config_dict.ConfigDict:
             "name": "sgd",
             "learning_rate": 0.1,
             "schedule": "cosine",
-            "momentum": optional(float),
+            "momentum": optional(float),  # None: 0.9 for sgd
             "weight_decay": 1e-4,
             "decay_epochs": optional(tuple),
             "decay_factor": optional(float),
@@ -78,7 +78,7 @@ def base() -> config_dict.ConfigDict:
         # Class-balanced loss weights from this epoch of training on; None: never.
         "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
         "log_every": 50,
-        "checkpoint_every": 200,
+        "checkpoint_every": 100,
     }
     return config_dict.ConfigDict(config).lock()
 
@@ -179,7 +179,11 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
     if not flat["methods"]:
         raise ConfigError(f"config.methods is empty: name some of {', '.join(METHODS)}")
     for method in flat["methods"]:
-        _one_of("methods", method, METHODS)
+        if method not in METHODS:
+            raise ConfigError(
+                f"config.methods={method!r} is unknown: take some of {', '.join(METHODS)}; for "
+                """several, write --config.methods='("erm","har")'"""
+            )
     if len(set(flat["methods"])) < len(flat["methods"]):
         raise ConfigError(f"config.methods={flat['methods']} names a method twice: remove one")
 
@@ -187,7 +191,7 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
     _check_read(flat, "data.noise", "kind", NOISES, required=True)
     _check_read(flat, "data.imbalance", "kind", IMBALANCES, required=True)
     _check_read(flat, "model", "name", MODELS, required=False)
-    _check_read(flat, "optimizer", "name", OPTIMIZERS, required=True)
+    _check_read(flat, "optimizer", "name", OPTIMIZERS, required=False)
     _check_read(flat, "optimizer", "schedule", SCHEDULES, required=True)
 
 

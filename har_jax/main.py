@@ -65,7 +65,10 @@ def _parse(argv: list[str]) -> list[str]:
         _exit(str(error))
     except flags.IllegalFlagValueError as error:
         _exit(_wrong_value(str(error)))
-    except (flags.Error, OSError) as error:
+    except OSError as error:
+        name = config_flags.get_config_filename(flags.FLAGS["config"])
+        _exit(f"the config file {name} cannot be read: {error}")
+    except flags.Error as error:
         _exit(str(error))
     except Exception as error:  # a config file is a program, and can fail in any way
         _exit(_failing_file(error))

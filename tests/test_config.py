@@ -21,9 +21,10 @@ def test_every_config_file_and_the_base_are_valid():
     for path in DIGITS.parent.glob("*.py"):
         assert path == DIGITS
     har_config.validate(digits())
-    base = har_config.base()
-    base.optimizer.momentum = 0.9
-    har_config.validate(base)
+    har_config.validate(har_config.base())
+    adam = digits()
+    adam.optimizer.name = "adam"
+    har_config.validate(adam)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_every_config_file_and_the_base_are_valid():
     [
         ("seed", -1, r"config\.seed=-1 is impossible: it must not be negative"),
         ("methods", (), r"config\.methods is empty: name some of erm, uniform, har"),
-        ("methods", ("erm", "hra"), r"config\.methods='hra' is unknown: take one of erm,"),
+        ("methods", ("erm", "hra"), r"config\.methods='hra' is unknown: take some of erm,"),
         ("methods", ("erm", "erm"), r"names a method twice"),
         ("data.source", "digit", r"config\.data\.source='digit' is unknown: take one of digits"),
         ("data.augment", "flip", r"config\.data\.augment='flip' is unknown"),
@@ -57,7 +58,7 @@ def test_every_config_file_and_the_base_are_valid():
         ("optimizer.learning_rate", 0.0, r"learning_rate=0\.0 is impossible: it must be positive"),
         ("optimizer.learning_rate", float("nan"), r"learning_rate=nan is impossible"),
         ("optimizer.decay_epochs", (1,), r"not read by config\.optimizer\.schedule='cosine'"),
-        ("optimizer.name", "adam", r"momentum=0\.9 is not read by config\.optimizer\.name='adam'"),
+        ("optimizer.schedule", "step", r"decay_(epochs|factor) is not set"),
         ("pretrain.fraction", 1.0, r"pretrain\.fraction=1\.0 is impossible"),
         ("regularizer.layers", "norms", r"layers='norms' is unknown: take one of normalization,"),
         ("regularizer.reduction", "mean", r"reduction='mean' is unknown"),

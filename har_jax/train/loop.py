@@ -77,6 +77,8 @@ def fit(
         start = int(state.step)
         if start > steps:
             raise ValueError(f"{directory} holds a run of {start} steps, more than {steps}")
+        if 0 < start < steps:
+            print(f"{title}: goes on from step {start}")
         with (
             MetricsWriter(directory, resume_step=start) as writer,
             Progress(title, start, steps, batch_size) as progress,

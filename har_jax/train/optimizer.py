@@ -34,14 +34,15 @@ def make_schedule(config: Mapping[str, Any], total_steps: int, steps_per_epoch: 
 def make_optimizer(
     config: Mapping[str, Any], total_steps: int, steps_per_epoch: float
 ) -> optax.GradientTransformation:
-    """SGD with momentum or Adam; the weight decay is added to every gradient before it.
+    """SGD with momentum (0.9 where it is not set) or Adam, after weight decay.
 
-    That is the coupled form of PyTorch's SGD, which the authors' code uses, over all
+    The decay is added to every gradient: the coupled form of PyTorch's SGD, which the authors' code uses, over all
     parameters.
     """
     schedule = make_schedule(config, total_steps, steps_per_epoch)
     if config["name"] == "sgd":
-        rule = optax.sgd(schedule, momentum=config["momentum"])
+        momentum = 0.9 if config["momentum"] is None else config["momentum"]
+        rule = optax.sgd(schedule, momentum=momentum)
     else:
         rule = optax.adam(schedule)
     return optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule)
