@@ -36,8 +36,8 @@ def make_optimizer(
 ) -> optax.GradientTransformation:
     """SGD with momentum (0.9 where it is not set) or Adam, after weight decay.
 
-    The decay is added to every gradient: the coupled form of PyTorch's SGD, which the authors' code uses, over all
-    parameters.
+    The decay is added to every gradient, over all parameters: the coupled form of PyTorch's
+    SGD, which the authors' code uses.
     """
     schedule = make_schedule(config, total_steps, steps_per_epoch)
     if config["name"] == "sgd":
