@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import signal
 
 import chex
 import jax
@@ -105,6 +106,22 @@ def test_what_an_interrupted_save_left_is_not_taken_for_a_checkpoint(tmp_path):
         Checkpoints(tmp_path) as checkpoints,
     ):
         np.testing.assert_array_equal(checkpoints.restore_latest(tree)["a"], [3, 4, 5])
+
+
+def test_an_interrupt_waits_for_the_save(tmp_path, monkeypatch):
+    tree = {"a": jnp.arange(3.0)}
+    with Checkpoints(tmp_path) as checkpoints:
+        save = checkpoints._checkpointer.save
+
+        def pressed(step, tree):
+            signal.raise_signal(signal.SIGINT)
+            return save(step, tree)
+
+        monkeypatch.setattr(checkpoints._checkpointer, "save", pressed)
+        with pytest.raises(KeyboardInterrupt):
+            checkpoints.save(1, tree)
+        assert checkpoints.restore_latest(tree) is not None
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):

@@ -1,8 +1,12 @@
 """Checkpoints of a training run, with Orbax."""
 
+import contextlib
 import pathlib
 import shutil
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -44,14 +48,31 @@ class Checkpoints:
         return self._checkpointer.load(self._checkpointer.latest, abstract)
 
     def save(self, step: int, tree: PyTree) -> None:
-        """Saves ``tree``; returns when it is on disk."""
-        self._checkpointer.save(step, tree)
+        """Saves ``tree``; returns when it is on disk. A Ctrl-C meanwhile takes effect after."""
+        with _interrupts_held_back():
+            self._checkpointer.save(step, tree)
 
     def __enter__(self) -> "Checkpoints":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._checkpointer.close()
+
+
+@contextlib.contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Lets the block finish before a Ctrl-C is raised: cut in the middle, Orbax may hang."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def _remove_incomplete(directory: pathlib.Path) -> None:
