@@ -72,7 +72,7 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
     axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")
-    axes.legend(loc="lower right")
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return _svg(figure)
 
 

@@ -48,7 +48,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             + "<p>clean: a right label in a frequent group; rare: a right label in a rare group; "
             "noisy: a wrong label.</p>",
         ),
-        ("Training", figures.training_curves(inputs.metrics)),
+        (
+            "Training",
+            figures.training_curves(inputs.metrics)
+            + "<p>On augmented batches, with the labels that are trained on, wrong ones too.</p>",
+        ),
         ("Data", _listing(results["data"])),
         ("Config", _listing(results["config"])),
     ]
