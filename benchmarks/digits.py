@@ -18,6 +18,7 @@ from absl import app, flags, logging
 from configs import digits
 from har_jax.config import validate
 from har_jax.experiment import Experiment
+from har_jax.files import write_json
 
 _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
@@ -43,8 +44,7 @@ def main(_):
                 accuracies.setdefault(label, {})[seed] = {
                     part: 100 * mean["test_accuracy"] for part, mean in means[name].items()
                 }
-    path = pathlib.Path(_WORKDIR.value) / "accuracies.json"
-    path.write_text(json.dumps(accuracies, indent=2) + "\n")
+    write_json(pathlib.Path(_WORKDIR.value) / "accuracies.json", accuracies)
     for line in table(accuracies):
         print(line)
 

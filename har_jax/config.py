@@ -17,6 +17,7 @@ from har_jax.data.sources import SOURCES
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
 from har_jax.models.norm import NORMS
+from har_jax.models.resnet import blocks_per_stage
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 
 METHODS = ("erm", "uniform", "har")
@@ -255,10 +256,11 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         if value is not None and not (abs(value) < math.inf and holds(value)):
             raise ConfigError(f"config.{key}={value!r} is impossible: it {problem}")
     depth, widths = flat["model.depth"], flat["model.widths"]
-    if depth is not None and (depth < 8 or (depth - 2) % 6):
-        raise ConfigError(
-            f"config.model.depth={depth} is not 6n + 2: take 8, 14, 20, 32, 56 or 110"
-        )
+    if depth is not None:
+        try:
+            blocks_per_stage(depth)
+        except ValueError as error:
+            raise ConfigError(f"config.model.{error}") from error
     if widths is not None and not (widths and all(_positive_int(width) for width in widths)):
         raise ConfigError(f"config.model.widths={widths} must hold positive integers")
     if flat["model.norm"] == "group" and any(width % 8 for width in widths or ()):

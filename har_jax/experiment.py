@@ -28,7 +28,7 @@ from har_jax.report.results import Inputs, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics, scale_to_maximum
 from har_jax.train.evaluate import Evaluation, Evaluator
-from har_jax.train.loop import fit
+from har_jax.train.loop import diverged, fit
 from har_jax.train.metrics import read_metrics
 from har_jax.workdir import StageError, StageFolder, refuse_differences
 
@@ -37,20 +37,12 @@ EVALUATION_BATCH = 256
 _PRETRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
 _ERM_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "train", "reweighting")
-_UNIFORM_KEYS = (
-    *_ERM_KEYS,
-    "regularizer.layers",
-    "regularizer.reduction",
-    "regularizer.uniform_strength",
-)
-_HAR_KEYS = (
-    *_ERM_KEYS,
-    *_ESTIMATE_KEYS,
-    "regularizer.layers",
-    "regularizer.reduction",
-    "regularizer.strength",
-)
-_TRAIN_KEYS = {"erm": _ERM_KEYS, "uniform": _UNIFORM_KEYS, "har": _HAR_KEYS}
+_NORM_KEYS = ("regularizer.layers", "regularizer.reduction")
+_TRAIN_KEYS = {
+    "erm": _ERM_KEYS,
+    "uniform": (*_ERM_KEYS, *_NORM_KEYS, "regularizer.uniform_strength"),
+    "har": (*_ERM_KEYS, *_ESTIMATE_KEYS, *_NORM_KEYS, "regularizer.strength"),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,10 +72,8 @@ class Experiment:
         self._train = {
             name: self._folder(f"train/{name}", _TRAIN_KEYS[name]) for name in config.methods
         }
-        report_keys = {"methods": None, **dict.fromkeys(_ESTIMATE_KEYS)}
-        for name in config.methods:
-            report_keys |= dict.fromkeys(_TRAIN_KEYS[name])
-        self._report = self._folder("report", tuple(report_keys))
+        trained = (key for name in config.methods for key in _TRAIN_KEYS[name])
+        self._report = self._folder("report", ("methods", *_ESTIMATE_KEYS, *trained))
 
     def run(self, stage: str | None = None) -> None:
         """Runs one stage, or all.
@@ -258,8 +248,5 @@ def _evaluate(name: str, method: Method, state: Any, *parts: Examples) -> list[E
     evaluate = Evaluator(method.predict, EVALUATION_BATCH)
     results = [evaluate(state.variables, part) for part in parts]
     if not all(np.all(np.isfinite(result.loss)) for result in results):
-        raise FloatingPointError(
-            f"{name}: losses are not finite after the last step: lower "
-            "config.optimizer.learning_rate or the regularizer's strength"
-        )
+        raise diverged(f"{name}: losses are not finite after the last step")
     return results

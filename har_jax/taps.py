@@ -83,8 +83,7 @@ class Taps:
 
         selected = SelectedCalls(self.layers, add)
         given = {**variables, "intermediates": traverse_util.unflatten_dict(perturbations)}
-        mutable = kwargs.get("mutable", False)
-        options = {**kwargs, "mutable": flax_scope.union_filters(mutable, unused_collection())}
+        options = {**kwargs, "mutable": _also_mutable(kwargs, unused_collection())}
         with selected.intercepting():
             outputs, mutated = apply(given, *args, **options)
         if selected.traced != self.traced:
@@ -213,12 +212,8 @@ def _capture(apply, layers, variables, args, kwargs):
 
     selected = SelectedCalls(layers, mark)
     variables = {name: value for name, value in variables.items() if name != "intermediates"}
-    mutable = flax_scope.union_filters(kwargs.get("mutable", False), "intermediates")
-    options = {
-        **kwargs,
-        "mutable": flax_scope.union_filters(mutable, unused_collection()),
-        "capture_intermediates": layers,
-    }
+    mutable = _also_mutable(kwargs, "intermediates", unused_collection())
+    options = {**kwargs, "mutable": mutable, "capture_intermediates": layers}
     intermediates = traverse_util.flatten_dict(dict(jax.eval_shape(run)))
     captured = {}
     for (*path, method), traced in selected.traced.items():
@@ -242,6 +237,10 @@ def _capture(apply, layers, variables, args, kwargs):
         if (is_call(key) or key[-1] == "__call__") and method_of(key) not in selected.traced:
             raise TapError(_out_of_reach(key))
     return captured, dict(selected.traced)
+
+
+def _also_mutable(kwargs: Mapping[str, Any], *collections: str) -> Any:
+    return flax_scope.union_filters(kwargs.get("mutable", False), collections)
 
 
 def _out_of_reach(key: CallKey) -> str:

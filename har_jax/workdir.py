@@ -31,17 +31,11 @@ class StageFolder:
     def differences(self) -> dict[str, tuple[Any, Any]]:
         """The keys whose value there differs from the config's: ``{key: (there, here)}``."""
         record = self._read()
-        if record is None:
-            return {}
-        there, here = record["fingerprint"], self.fingerprint
-        keys = {**there, **here}
-        return {
-            key: (there.get(key), here.get(key)) for key in keys if there.get(key) != here.get(key)
-        }
+        return {} if record is None else self._differences(record)
 
     def is_complete(self) -> bool:
         record = self._read()
-        return record is not None and record["complete"] and not self.differences()
+        return record is not None and record["complete"] and not self._differences(record)
 
     def begin(self) -> None:
         """Makes the folder, or goes on in one whose fingerprint is the same."""
@@ -63,6 +57,14 @@ class StageFolder:
                 f"{path} does not say what {self.path} was made from: delete that folder to make "
                 "it anew"
             ) from error
+
+    def _differences(self, record: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        there, here = record["fingerprint"], self.fingerprint
+        return {
+            key: (there.get(key), here.get(key))
+            for key in {**there, **here}
+            if there.get(key) != here.get(key)
+        }
 
     def _write(self, *, complete: bool) -> None:
         write_json(

@@ -58,8 +58,7 @@ class Golden:
         self.weights = self.arrays["w"].astype(np.float64)
 
     def tree(self, prefix: str) -> dict[tuple[str, ...], np.ndarray]:
-        names = [name for name in self.arrays if name.startswith(prefix)]
-        return {our_path(name[len(prefix) :]): to_ours(self.arrays[name]) for name in names}
+        return {path: to_ours(value) for path, value in self.raw(prefix).items()}
 
     def raw(self, prefix: str) -> dict[tuple[str, ...], np.ndarray]:
         names = [name for name in self.arrays if name.startswith(prefix)]

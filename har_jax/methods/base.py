@@ -10,7 +10,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from har_jax.objective import WeightedSum
+from har_jax.objective import WeightedSum, weighted_sum
 
 Batch = Mapping[str, Array]
 """``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads."""
@@ -136,3 +136,8 @@ def single_network(
         return logits
 
     return Method(init, step, predict)
+
+
+def accuracy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> WeightedSum:
+    """The number of labels that the largest logit hits, of how many."""
+    return weighted_sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))

@@ -1,12 +1,11 @@
 """Empirical risk minimization: the weighted mean of the losses and nothing else."""
 
-import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Augment, LossWeights, Method, single_network
-from har_jax.objective import WeightedSum, weighted_sum
+from har_jax.methods.base import Augment, LossWeights, Method, accuracy, single_network
+from har_jax.objective import weighted_sum
 
 
 def erm(
@@ -35,8 +34,3 @@ def erm(
         return weighted_sum(loss, weights), (collections, metrics)
 
     return single_network(model, optimizer, objective, augment=augment, loss_weights=loss_weights)
-
-
-def accuracy(logits, labels) -> WeightedSum:
-    """The number of labels that the largest logit hits, of how many."""
-    return weighted_sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))

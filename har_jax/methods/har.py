@@ -7,8 +7,7 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Augment, LossWeights, Method, single_network
-from har_jax.methods.erm import accuracy
+from har_jax.methods.base import Augment, LossWeights, Method, accuracy, single_network
 from har_jax.objective import regularized_sum, weighted_sum
 
 

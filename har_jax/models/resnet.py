@@ -33,9 +33,7 @@ class CifarResNet(nn.Module):
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
-        blocks, rest = divmod(self.depth - 2, 6)
-        if rest or blocks < 1:
-            raise ValueError(f"depth={self.depth} is not 6n + 2: take 8, 14, 20, 32, 56 or 110")
+        blocks = blocks_per_stage(self.depth)
         x = _conv(16, dtype=self.dtype, name="stem_conv")(images)
         x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
         for stage, width in enumerate((16, 32, 64), start=1):
@@ -47,6 +45,14 @@ class CifarResNet(nn.Module):
         return nn.Dense(
             self.num_classes, kernel_init=_he_normal, dtype=self.dtype, name="classifier"
         )(x)
+
+
+def blocks_per_stage(depth: int) -> int:
+    """n, of a network of depth 6n + 2; ``ValueError`` if there is none."""
+    blocks, rest = divmod(depth - 2, 6)
+    if rest or blocks < 1:
+        raise ValueError(f"depth={depth} is not 6n + 2: take 8, 14, 20, 32, 56 or 110")
+    return blocks
 
 
 class _Block(nn.Module):

@@ -87,7 +87,7 @@ def fit(
                 state, totals = update(state, totals, on_device, batches(step - 1))
                 progress.update(step)
                 if step % log_every == 0 or step == steps:
-                    record = {"step": step, "epoch": step * batch_size / size, **means(totals)}
+                    record = {"step": step, "epoch": step * batch_size / size, **_means(totals)}
                     _check_finite(record, title)
                     writer.write(record, {"examples_per_second": progress.report(record)})
                     totals = no_totals()
@@ -96,7 +96,14 @@ def fit(
     return state
 
 
-def means(totals: Mapping[str, WeightedSum]) -> dict[str, float]:
+def diverged(what: str) -> FloatingPointError:
+    """The error for a training run whose numbers are not finite, with the remedy."""
+    return FloatingPointError(
+        f"{what}: lower config.optimizer.learning_rate or the regularizer's strength"
+    )
+
+
+def _means(totals: Mapping[str, WeightedSum]) -> dict[str, float]:
     """Fetches the means of weighted sums."""
     return {name: float(total.mean()) for name, total in totals.items()}
 
@@ -108,7 +115,4 @@ def _take(data: Mapping[str, jax.Array], indices: Any) -> dict[str, jax.Array]:
 def _check_finite(record: Mapping[str, float], title: str) -> None:
     for name, value in record.items():
         if not math.isfinite(value):
-            raise FloatingPointError(
-                f"{title}: {name} is {value} at step {record['step']}: lower "
-                "config.optimizer.learning_rate or the regularizer's strength"
-            )
+            raise diverged(f"{title}: {name} is {value} at step {record['step']}")
