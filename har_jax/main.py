@@ -34,8 +34,11 @@ _STAGE = flags.DEFINE_enum(
 def main(_: list[str]) -> None:
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
-    from har_jax.experiment import Experiment  # what it imports takes seconds; flags come first
+    # What these import takes seconds; flags come first.
+    from har_jax.experiment import Experiment
+    from har_jax.train.compilation import use_compilation_cache
 
+    use_compilation_cache()
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
     workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
     if "://" in str(_WORKDIR.value):

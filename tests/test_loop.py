@@ -35,10 +35,10 @@ def data(size=10):
     }
 
 
-def run(directory, *, rate=0.1, steps=7, method=None):
+def run(directory, *, rate=0.1, steps=7, method=None, **changes):
     method = method or methods.erm(Linear(), optax.sgd(rate, momentum=0.9))
     options = dict(batch_size=4, seed=0, log_every=3, checkpoint_every=2, title="test")
-    return fit(method, data(), directory, steps=steps, **options)
+    return fit(method, data(), directory, steps=steps, **options | changes)
 
 
 class Cut(Exception):
@@ -67,6 +67,19 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, monkeyp
     chex.assert_trees_all_equal(run(tmp_path / "cut"), whole)  # nothing left to do
     with pytest.raises(ValueError, match="holds a run of 7 steps, more than 3"):
         run(tmp_path / "cut", steps=3)
+
+
+def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
+    options = dict(steps=23, log_every=6, checkpoint_every=10)
+    single = run(tmp_path / "1", **options, steps_per_dispatch=1)
+    several = run(tmp_path / "4", **options, steps_per_dispatch=4)
+    chex.assert_trees_all_close(single, several, rtol=1e-6)
+    one, four = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("1", "4"))
+    assert [r["step"] for r in one] == [r["step"] for r in four] == [6, 12, 18, 23]
+    chex.assert_trees_all_close(one, four, rtol=1e-6)
+    assert sorted(path.name for path in (tmp_path / "4/checkpoints").iterdir()) == ["20", "23"]
+    shown = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert shown == 2 * [f"test: step {step}/23" for step in (6, 12, 18, 23)]
 
 
 def test_metrics_are_means_over_their_window(tmp_path, capsys):

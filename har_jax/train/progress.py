@@ -44,7 +44,7 @@ class Progress:
         else:
             left = (self._total - self._step) * self._batch_size / max(rate, 1e-9)
             print(
-                f"{self._title}: step {self._step}/{self._total}, {text}, "
+                f"{self._title}: step {record['step']}/{self._total}, {text}, "
                 f"{rate:.0f} examples/s, {left:.0f} s left",
                 flush=True,
             )
