@@ -7,8 +7,8 @@ def get_config():
     config = har_config.base()
     config.data.source = "digits"
     config.data.augment = "shift1"
-    config.data.noise.kind = "pairs"
-    config.data.noise.pairs = ((3, 8), (4, 9))
+    config.data.noise.kind = "groups"
+    config.data.noise.groups = ((3, 8), (4, 9))
     config.data.noise.rate = 0.4
     config.data.imbalance.kind = "step"
     config.data.imbalance.classes = (3, 4, 8, 9)

@@ -9,19 +9,18 @@ from flax import linen as nn
 from ml_collections import config_dict
 
 from har_jax import methods
-from har_jax.data.augment import AUGMENTATIONS
-from har_jax.layers import FILTERS
+from har_jax.config import MODELS
+from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.models import CifarResNet, ConvNet
+from har_jax.registry import METHODS
 from har_jax.train.optimizer import make_optimizer
 
 
 def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
     """The network that ``config.model`` describes."""
-    if config["name"] == "convnet":
-        options = {} if config["widths"] is None else {"widths": config["widths"]}
-        return ConvNet(num_classes, norm=config["norm"], **options)
-    options = {} if config["depth"] is None else {"depth": config["depth"]}
-    return CifarResNet(num_classes, norm=config["norm"], **options)
+    network = {"convnet": ConvNet, "cifar_resnet": CifarResNet}[config["name"]]
+    options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
+    return network(num_classes, norm=config["norm"], **options)
 
 
 def num_steps(epochs: float, num_examples: int, batch_size: int) -> int:
@@ -41,7 +40,7 @@ def make_method(
     """The method of this name, to be trained for ``epochs`` on examples of these labels.
 
     Args:
-      name: ``"erm"``, ``"uniform"`` or ``"har"``.
+      name: One of :data:`har_jax.registry.METHODS`.
       config: A whole config.
       labels: ``[n]``, those of the examples that are trained on.
       num_classes: K.
@@ -61,12 +60,7 @@ def make_method(
     optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
     options: dict[str, Any] = {
         "augment": AUGMENTATIONS[config.data.augment],
+        "preprocess": normalizer(config.data.mean, config.data.std),
         "loss_weights": loss_weights,
     }
-    if name == "erm":
-        return methods.erm(model, optimizer, **options)
-    regularizer = config.regularizer
-    options |= {"layers": FILTERS[regularizer.layers], "reduction": regularizer.reduction}
-    if name == "uniform":
-        return methods.uniform(model, optimizer, regularizer.uniform_strength, **options)
-    return methods.har(model, optimizer, **options)
+    return METHODS[name].make(model, optimizer, config.regularizer, **options)

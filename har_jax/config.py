@@ -12,21 +12,31 @@ from typing import Any
 
 from ml_collections import config_dict
 
-from har_jax.data.augment import AUGMENTATIONS
-from har_jax.data.sources import SOURCES
+from har_jax.data.images import AUGMENTATIONS
+from har_jax.data.sources import is_known
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
 from har_jax.models.norm import NORMS
 from har_jax.models.resnet import blocks_per_stage
+from har_jax.registry import METHODS
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 
-METHODS = ("erm", "uniform", "har")
-
 # Which options each choice reads; an option that is set but not read is an error.
-MODELS: Mapping[str, Sequence[str]] = {"convnet": ("widths",), "cifar_resnet": ("depth",)}
-NOISES: Mapping[str, Sequence[str]] = {"none": (), "pairs": ("pairs", "rate")}
+MODELS: Mapping[str, Sequence[str]] = {
+    "convnet": ("widths",),
+    "cifar_resnet": ("widths", "depth", "stem_strides"),
+}
+NOISES: Mapping[str, Sequence[str]] = {
+    "none": (),
+    "groups": ("groups", "rate"),
+    "symmetric": ("rate",),
+}
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
-IMBALANCES: Mapping[str, Sequence[str]] = {"none": (), "step": ("classes", "ratio")}
+IMBALANCES: Mapping[str, Sequence[str]] = {
+    "none": (),
+    "step": ("classes", "ratio"),
+    "exponential": ("ratio",),
+}
 
 
 class ConfigError(ValueError):
@@ -41,13 +51,17 @@ def base() -> config_dict.ConfigDict:
         # Trained one after the other and compared in the report: any of METHODS.
         "methods": ("erm", "har"),
         "data": {
-            "source": "digits",
+            "source": "digits",  # or "tfds:NAME"
+            "data_dir": optional(str),  # of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets
+            "train_size": optional(int),  # None: the whole training set
             "augment": "none",
+            "mean": optional(tuple),  # of the channels of inputs in [0, 1]; None: 0
+            "std": optional(tuple),  # None: 1
             # "validation": a part of the training set, noisy labels and all, takes the test set's
             # place, to choose strengths and the like by.
             "evaluate_on": "test",
             "validation_fraction": optional(float),
-            "noise": {"kind": "none", "pairs": optional(tuple), "rate": optional(float)},
+            "noise": {"kind": "none", "groups": optional(tuple), "rate": optional(float)},
             "imbalance": {"kind": "none", "classes": optional(tuple), "ratio": optional(float)},
         },
         "model": {
@@ -55,6 +69,7 @@ def base() -> config_dict.ConfigDict:
             "norm": "batch",
             "widths": optional(tuple),  # None: the model's own
             "depth": optional(int),  # None: the model's own
+            "stem_strides": optional(int),  # None: the model's own
         },
         "batch_size": 128,
         "optimizer": {
@@ -164,7 +179,6 @@ def _type(config: config_dict.ConfigDict, key: str) -> type:
 
 def _check_choices(flat: Mapping[str, Any]) -> None:
     for key, choices in {
-        "data.source": SOURCES,
         "data.augment": AUGMENTATIONS,
         "data.evaluate_on": EVALUATIONS,
         "data.noise.kind": NOISES,
@@ -177,6 +191,11 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "regularizer.reduction": REDUCTIONS,
     }.items():
         _one_of(key, flat[key], choices)
+    if not is_known(flat["data.source"]):
+        raise ConfigError(
+            f"config.data.source={flat['data.source']!r} is unknown: take digits, or tfds:NAME "
+            "such as tfds:cifar10"
+        )
     if not flat["methods"]:
         raise ConfigError(f"config.methods is empty: name some of {', '.join(METHODS)}")
     for method in flat["methods"]:
@@ -232,6 +251,7 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
     share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
     rules = {
         "seed": (not_negative, "must not be negative"),
+        "data.train_size": (positive, "must be positive"),
         "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.noise.rate": (share, "must be between 0 and 1"),
         "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
@@ -261,10 +281,26 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
             blocks_per_stage(depth)
         except ValueError as error:
             raise ConfigError(f"config.model.{error}") from error
+    if flat["model.stem_strides"] not in (None, 1, 2):
+        raise ConfigError(f"config.model.stem_strides={flat['model.stem_strides']} must be 1 or 2")
+    if widths is not None and flat["model.name"] == "cifar_resnet" and len(widths) != 3:
+        raise ConfigError(f"config.model.widths={widths} must hold three widths for cifar_resnet")
     if widths is not None and not (widths and all(_positive_int(width) for width in widths)):
         raise ConfigError(f"config.model.widths={widths} must hold positive integers")
+    if flat["model.name"] == "cifar_resnet" and list(widths or ()) != sorted(widths or ()):
+        raise ConfigError(f"config.model.widths={widths} must not get narrower in cifar_resnet")
     if flat["model.norm"] == "group" and any(width % 8 for width in widths or ()):
         raise ConfigError(f"config.model.widths={widths} must be multiples of 8 for group norm")
+    for key, holds in {"data.mean": lambda x: True, "data.std": lambda x: x > 0}.items():
+        numbers = flat[key]
+        if numbers is not None and not (
+            numbers
+            and all(type(x) in (int, float) and abs(x) < math.inf and holds(x) for x in numbers)
+        ):
+            raise ConfigError(
+                f"config.{key}={numbers} must hold one number for each channel, of a standard "
+                "deviation a positive one"
+            )
     epochs = flat["optimizer.decay_epochs"]
     if epochs is not None and not (
         epochs and all(isinstance(epoch, (int, float)) and 0 < epoch <= 1e6 for epoch in epochs)
@@ -277,29 +313,28 @@ def _positive_int(value: Any) -> bool:
 
 
 def _check_classes(flat: Mapping[str, Any]) -> None:
-    num_classes = SOURCES[flat["data.source"]].num_classes
-    pairs = flat["data.noise.pairs"] or ()
-    if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+    """What can be said of classes before it is known which ones there are."""
+    groups = flat["data.noise.groups"]
+    if groups is not None and not (
+        groups and all(isinstance(group, tuple) and len(group) > 1 for group in groups)
+    ):
         raise ConfigError(
-            f"config.data.noise.pairs={pairs} must hold pairs of classes, such as ((3, 8), (4, 9))"
+            f"config.data.noise.groups={groups} must hold groups of two classes or more, such as "
+            "((3, 8), (4, 9)), or kind be 'none'"
+        )
+    classes = flat["data.imbalance.classes"]
+    if classes == ():
+        raise ConfigError(
+            "config.data.imbalance.classes is empty: name rare classes, or take kind='none'"
         )
     for key, labels in {
-        "data.noise.pairs": [label for pair in pairs for label in pair],
-        "data.imbalance.classes": list(flat["data.imbalance.classes"] or ()),
+        "data.noise.groups": [label for group in groups or () for label in group],
+        "data.imbalance.classes": list(classes or ()),
     }.items():
         for label in labels:
-            if type(label) is not int or not 0 <= label < num_classes:
+            if type(label) not in (int, str):
                 raise ConfigError(
-                    f"config.{key}={flat[key]} names class {label!r}: "
-                    f"{flat['data.source']} has the classes 0 to {num_classes - 1}"
+                    f"config.{key}={flat[key]} holds {label!r}: a class is an id or a name"
                 )
         if len(set(labels)) < len(labels):
             raise ConfigError(f"config.{key}={flat[key]} names a class twice: remove one")
-    if flat["data.noise.kind"] == "pairs" and not pairs:
-        raise ConfigError("config.data.noise.pairs is empty: name pairs, or take kind='none'")
-    rare = flat["data.imbalance.classes"]
-    if rare is not None and not 0 < len(rare) < num_classes:
-        raise ConfigError(
-            f"config.data.imbalance.classes={rare} must name some of the {num_classes} classes and "
-            "leave some frequent"
-        )

@@ -6,10 +6,13 @@ Each stage reads what earlier ones left in the workdir and leaves its own artefa
 * ``estimate/`` turns these predictions into :math:`\\tau` of every class;
 * ``train/METHOD/`` trains each method on the full set, and evaluates it;
 * ``report/`` compares them.
+
+The first two are left out where no method needs them.
 """
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,10 +26,11 @@ from har_jax.config import flatten
 from har_jax.data import Examples, TrainingData, load, stratified_split
 from har_jax.files import read_arrays, write_arrays, write_json
 from har_jax.methods import Method
+from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
 from har_jax.report.table import format_table
-from har_jax.strength import GroupStatistics, group_statistics, scale_to_maximum
+from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import diverged, fit
 from har_jax.train.metrics import read_metrics
@@ -36,13 +40,8 @@ EVALUATION_BATCH = 256
 
 _PRETRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
-_ERM_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "train", "reweighting")
-_NORM_KEYS = ("regularizer.layers", "regularizer.reduction")
-_TRAIN_KEYS = {
-    "erm": _ERM_KEYS,
-    "uniform": (*_ERM_KEYS, *_NORM_KEYS, "regularizer.uniform_strength"),
-    "har": (*_ERM_KEYS, *_ESTIMATE_KEYS, *_NORM_KEYS, "regularizer.strength"),
-}
+_TRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "train", "reweighting")
+_PLACES = ("data.data_dir",)  # where things are does not change what they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,11 +68,10 @@ class Experiment:
         self._loaded: TrainingData | None = None
         self._pretrain = self._folder("pretrain", _PRETRAIN_KEYS)
         self._estimate = self._folder("estimate", _ESTIMATE_KEYS)
-        self._train = {
-            name: self._folder(f"train/{name}", _TRAIN_KEYS[name]) for name in config.methods
-        }
-        trained = (key for name in config.methods for key in _TRAIN_KEYS[name])
-        self._report = self._folder("report", ("methods", *_ESTIMATE_KEYS, *trained))
+        keys = {name: self._train_keys(name) for name in config.methods}
+        self._train = {name: self._folder(f"train/{name}", keys[name]) for name in keys}
+        self._report = self._folder("report", ("methods", *itertools.chain(*keys.values())))
+        self._estimates = any(METHODS[name].estimates for name in config.methods)
 
     def run(self, stage: str | None = None) -> None:
         """Runs one stage, or all.
@@ -84,6 +82,10 @@ class Experiment:
           StageError: if a folder was made from another config, or an earlier stage is missing.
         """
         entries = [entry for entry in self._stages() if stage in (None, entry.stage)]
+        if not entries:
+            raise StageError(
+                f"--stage={stage} is not needed by any of config.methods={self._config.methods}"
+            )
         refuse_differences([f for entry in entries for f in (*entry.needs, entry.folder)])
         made = {entry.folder for entry in entries}
         for needed in (need for entry in entries for need in entry.needs):
@@ -101,22 +103,28 @@ class Experiment:
             entry.folder.finish()
 
     def _stages(self) -> list[_Stage]:
-        stages = [
+        estimation = [
             _Stage("pretrain", self._pretrain, self._run_pretrain),
             _Stage("estimate", self._estimate, self._run_estimate, (self._pretrain,)),
         ]
+        stages = estimation if self._estimates else []
         for name, folder in self._train.items():
             run = functools.partial(self._run_train, name)
-            needs = (self._estimate,) if name == "har" else ()
+            needs = (self._estimate,) if METHODS[name].estimates else ()
             stages.append(_Stage("train", folder, run, needs))
-        everything = (self._pretrain, self._estimate, *self._train.values())
+        everything = [entry.folder for entry in stages]
         return [*stages, _Stage("report", self._report, self._run_report, everything)]
+
+    def _train_keys(self, name: str) -> tuple[str, ...]:
+        entry = METHODS[name]
+        return (*_TRAIN_KEYS, *entry.reads, *(_ESTIMATE_KEYS if entry.estimates else ()))
 
     def _folder(self, name: str, keys: tuple[str, ...]) -> StageFolder:
         fingerprint = {
             key: value
             for key, value in flatten(self._config).items()
             if any(key == prefix or key.startswith(f"{prefix}.") for prefix in keys)
+            and key not in _PLACES
         }
         return StageFolder(self._workdir / name, fingerprint)
 
@@ -129,6 +137,8 @@ class Experiment:
                 config.data.noise,
                 config.data.imbalance,
                 config.seed,
+                data_dir=config.data.data_dir and pathlib.Path(config.data.data_dir),
+                train_size=config.data.train_size,
                 validation_fraction=config.data.validation_fraction,
             )
             for key, value in self._loaded.summary().items():
@@ -173,14 +183,14 @@ class Experiment:
         labels, epochs = data.train.labels, config.train.epochs
         strength = self._strength(name)
         arrays = {"inputs": data.train.inputs, "labels": labels}
-        if name == "har":
-            arrays["strength"] = strength[labels].astype(np.float32)
+        if strength is not None:
+            arrays["strength"] = strength.astype(np.float32)
         method = make_method(name, config, labels, data.num_classes, epochs=epochs)
         state = self._fit(method, arrays, folder, epochs, title=name)
         train, test = _evaluate(name, method, state, data.train, data.test)
         write_arrays(
             folder / "evaluation.npz",
-            strength=strength,
+            strength=np.zeros(len(labels)) if strength is None else strength,
             train_loss=train.loss,
             train_prediction=train.prediction,
             test_loss=test.loss,
@@ -188,13 +198,17 @@ class Experiment:
         )
 
     def _run_report(self) -> None:
-        folders = {"pretrain": self._pretrain.path}
-        folders |= {name: folder.path for name, folder in self._train.items()}
+        folders = {name: folder.path for name, folder in self._train.items()}
+        held_out = statistics = None
+        if self._estimates:
+            folders = {"pretrain": self._pretrain.path, **folders}
+            held_out = read_arrays(self._pretrain.path / "held_out.npz")
+            statistics = self._statistics()
         inputs = Inputs(
             config=flatten(self._config),
             data=self._data,
-            held_out=read_arrays(self._pretrain.path / "held_out.npz"),
-            statistics=self._statistics(),
+            held_out=held_out,
+            statistics=statistics,
             evaluations={
                 name: read_arrays(folder.path / "evaluation.npz")
                 for name, folder in self._train.items()
@@ -230,14 +244,18 @@ class Experiment:
             title=title,
         )
 
-    def _strength(self, name: str) -> np.ndarray:
-        """The factor of R by class."""
-        regularizer, num_classes = self._config.regularizer, self._data.num_classes
-        if name == "erm":
-            return np.zeros(num_classes)
-        if name == "uniform":
-            return np.full(num_classes, regularizer.uniform_strength)
-        return scale_to_maximum(self._statistics().tau, regularizer.strength)
+    def _strength(self, name: str) -> np.ndarray | None:
+        """The factor of R of every training example; None where nothing is regularized."""
+        entry = METHODS[name]
+        if entry.strength is None:
+            return None
+        setting = Setting(
+            regularizer=self._config.regularizer,
+            labels=self._data.train.labels,
+            statistics=self._statistics() if entry.estimates else None,
+            seed=seeds.derive(self._config.seed, "strength"),
+        )
+        return entry.strength(setting)
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))

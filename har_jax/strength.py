@@ -201,6 +201,34 @@ def scale_to_maximum(tau: Float[np.ndarray, " G"], maximum: float) -> Float[np.n
     return maximum * (tau / largest)
 
 
+def random_strength(strength: Float[np.ndarray, " n"], seed: int) -> Float[np.ndarray, " n"]:
+    """Draws strengths uniformly from 0 to twice the mean of ``strength``, whose mean they share.
+
+    The ablation "random" of appendix C of Cao et al. 2021: as much regularization, and no
+    knowledge of where.
+    """
+    return np.random.default_rng(seed).uniform(0, 2 * np.mean(strength), len(strength))
+
+
+def inverse_strength(strength: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """The inverses of strengths, scaled to the same mean.
+
+    The ablation "inverse" of appendix C of Cao et al. 2021: as much regularization, most of
+    it where HAR has least.
+
+    Raises:
+      ValueError: if a strength is not positive.
+    """
+    strength = np.asarray(strength, np.float64)
+    if not np.all(strength > 0):
+        raise ValueError(
+            "the inverse of a strength needs it to be positive, and "
+            f"{int(np.sum(~(strength > 0)))} of {len(strength)} are not"
+        )
+    inverse = 1 / strength
+    return inverse * (strength.mean() / inverse.mean())
+
+
 def _ids(name: str, values: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:
     values = np.asarray(values)
     if values.ndim != 1 or not np.issubdtype(values.dtype, np.integer):

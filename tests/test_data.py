@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from har_jax import data
-from har_jax.data.augment import random_shift
 from har_jax.data.examples import DataError, check_labels
-from har_jax.data.sources import SOURCES
+from har_jax.data.images import crop_and_flip, normalizer, random_flip, random_shift
 
-NOISE = {"kind": "pairs", "pairs": ((3, 8), (4, 9)), "rate": 0.4}
+NOISE = {"kind": "groups", "groups": ((3, 8), (4, 9)), "rate": 0.4}
 IMBALANCE = {"kind": "step", "classes": (3, 4, 8, 9), "ratio": 4.0}
 
 
@@ -22,22 +21,51 @@ def random_labels(size=5000, classes=10, seed=0):
 
 def test_exchange_flips_each_class_at_the_rate_once():
     clean = random_labels()
-    noisy = data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=1)
+    noisy = data.exchange_within_groups(clean, ((3, 8), (4, 9)), 0.4, seed=1)
     for label, other in ((3, 8), (8, 3), (4, 9), (9, 4)):
         members = clean == label
         assert np.sum(noisy[members] == other) == round(0.4 * np.sum(members))
         assert set(noisy[members].tolist()) == {label, other}
     untouched = ~np.isin(clean, (3, 4, 8, 9))
     np.testing.assert_array_equal(noisy[untouched], clean[untouched])
-    np.testing.assert_array_equal(noisy, data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=1))
-    assert np.any(noisy != data.exchange_pairs(clean, ((3, 8), (4, 9)), 0.4, seed=2))
+    np.testing.assert_array_equal(
+        noisy, data.exchange_within_groups(clean, ((3, 8), (4, 9)), 0.4, seed=1)
+    )
+    assert np.any(noisy != data.exchange_within_groups(clean, ((3, 8), (4, 9)), 0.4, seed=2))
+
+
+@pytest.mark.parametrize("rate", [0.2, 0.5, 1.0])
+def test_symmetric_noise_mislabels_the_rate_of_each_class_and_spreads_it_evenly(rate):
+    clean = np.repeat(np.arange(10, dtype=np.int32), 5000)
+    noisy = data.exchange_within_groups(clean, (range(10),), rate, seed=0)
+    assert noisy.dtype == clean.dtype
+    moved = np.zeros((10, 10))
+    np.add.at(moved, (clean, noisy), 1 / 5000)
+    np.testing.assert_allclose(np.diag(moved), 1 - rate, atol=1e-9)
+    elsewhere = moved[~np.eye(10, dtype=bool)]
+    np.testing.assert_allclose(elsewhere, rate / 9, atol=5 * (rate / 9 / 5000) ** 0.5)
+
+
+def test_noise_stays_within_superclasses():
+    clean = np.repeat(np.arange(100, dtype=np.int32), 500)
+    groups = ((8, 13, 48, 58, 90), (41, 69, 81, 85, 89))
+    noisy = data.exchange_within_groups(clean, groups, 0.4, seed=0)
+    for group in groups:
+        for label in group:
+            there = np.bincount(noisy[clean == label], minlength=100)
+            assert there[label] == 300
+            assert there[list(group)].sum() == 500
+            assert np.all(np.abs(there[[k for k in group if k != label]] - 50) < 35)
+    np.testing.assert_array_equal(noisy[~np.isin(clean, groups)], clean[~np.isin(clean, groups)])
 
 
 def test_exchange_refuses_a_class_in_two_pairs_and_a_rate_that_is_none():
     with pytest.raises(ValueError, match="name a class twice"):
-        data.exchange_pairs(random_labels(), ((3, 8), (8, 9)), 0.4, seed=0)
+        data.exchange_within_groups(random_labels(), ((3, 8), (8, 9)), 0.4, seed=0)
+    with pytest.raises(ValueError, match="must have two classes or more each"):
+        data.exchange_within_groups(random_labels(), ((3,),), 0.4, seed=0)
     with pytest.raises(ValueError, match=r"noise rate 1\.1 must be in"):
-        data.exchange_pairs(random_labels(), ((3, 8),), 1.1, seed=0)
+        data.exchange_within_groups(random_labels(), ((3, 8),), 1.1, seed=0)
 
 
 def test_step_imbalance_keeps_the_ratio():
@@ -58,6 +86,21 @@ def test_step_imbalance_keeps_one_example_at_least():
         data.step_imbalance(labels, (0, 1), 4, seed=0)
     with pytest.raises(ValueError, match=r"ratio 0\.5 must be at least 1"):
         data.step_imbalance(labels, (1,), 0.5, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("classes", "ratio", "total"),
+    # The sizes of the long-tailed CIFAR of Cui et al. 2019 and Cao et al. 2019.
+    [(10, 100, 12406), (10, 10, 20431), (100, 100, 10847), (100, 10, 19573)],
+)
+def test_a_long_tail_falls_exponentially(classes, ratio, total):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(classes), 50000 // classes))
+    kept = data.exponential_imbalance(labels, classes, ratio, seed=0)
+    counts = np.bincount(labels[kept])
+    shares = 50000 / classes * ratio ** (-np.arange(classes) / (classes - 1))
+    assert np.all((shares - counts > -1e-6) & (shares - counts < 1))
+    assert len(kept) == total
+    assert np.all(np.diff(kept) > 0)
 
 
 @pytest.mark.parametrize("first_size", [1, 250, 499])
@@ -136,10 +179,49 @@ def test_the_reference_is_the_most_frequent_class_that_stays():
     assert np.bincount(labels[kept]).tolist() == [25, 25, 100]
 
 
-def test_noise_that_makes_no_class_is_refused():
-    noise = {**NOISE, "pairs": ((3, 12),)}
-    with pytest.raises(DataError, match="noisy train: label 12 of example"):
-        data.load("digits", noise, {"kind": "none"}, seed=0)
+def test_classes_go_by_id_or_by_name():
+    by_name = {**NOISE, "groups": (("3", 8), ("4", "9"))}
+    named = data.load("digits", by_name, {**IMBALANCE, "classes": ("3", "4", 8, 9)}, seed=0)
+    numbered = data.load("digits", NOISE, IMBALANCE, seed=0)
+    np.testing.assert_array_equal(named.train.labels, numbered.train.labels)
+    assert named.rare_classes == (3, 4, 8, 9)
+
+
+@pytest.mark.parametrize(
+    ("noise", "imbalance", "message"),
+    [
+        ({"groups": ((3, 12),)}, {}, r"noise\.groups names class 12, which is none of the 10"),
+        ({"groups": (("3", "ten"),)}, {}, r"names class 'ten', .* of digits: they are 0 '0', 1"),
+        ({"groups": ((3, "3"),)}, {}, r"names class 3 \('3'\) twice"),
+        ({}, {"classes": (-1,)}, r"imbalance\.classes names class -1, which is none"),
+        ({}, {"classes": tuple(range(10))}, r"names all 10 classes of digits: leave some"),
+    ],
+)
+def test_classes_that_do_not_exist_are_refused(noise, imbalance, message):
+    with pytest.raises(DataError, match=message):
+        data.load("digits", {**NOISE, **noise}, {**IMBALANCE, **imbalance}, seed=0)
+
+
+def test_a_part_of_the_training_set_keeps_the_classes_shares():
+    none = {"kind": "none"}
+    part = data.load("digits", none, none, seed=0, train_size=500)
+    whole = data.load("digits", none, none, seed=0)
+    counts, all_counts = (np.array(each.summary()["train_count"]) for each in (part, whole))
+    assert np.all(np.abs(counts - all_counts * 500 / len(whole.train)) < 1)
+    np.testing.assert_array_equal(part.test.inputs, whole.test.inputs)
+    with pytest.raises(DataError, match="train_size=1198 is more than the 1197"):
+        data.load("digits", none, none, seed=0, train_size=1198)
+
+
+def test_realized_flip_rates_are_told():
+    symmetric = data.load("digits", {"kind": "symmetric", "rate": 0.2}, {"kind": "none"}, seed=0)
+    summary = symmetric.summary()
+    np.testing.assert_allclose(summary["flip_rate"], 0.2, atol=0.005)
+    assert symmetric.noisy_classes == tuple(range(10))
+    tail = data.load("digits", {"kind": "none"}, {"kind": "exponential", "ratio": 10}, seed=0)
+    assert tail.rare_classes == (5, 6, 7, 8, 9)
+    counts = tail.summary()["train_count"]
+    assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)
 
 
 def test_labels_are_checked_when_loaded():
@@ -153,7 +235,6 @@ def test_labels_are_checked_when_loaded():
             data.Examples(np.zeros((1, 3)), np.zeros(1, int)),
             ("a",),
         )
-    assert SOURCES["digits"].num_classes == 10
 
 
 def test_shifts_move_images_by_up_to_the_margin():
@@ -163,3 +244,29 @@ def test_shifts_move_images_by_up_to_the_margin():
     padded = np.pad(np.asarray(images[0]), ((1, 1), (1, 1), (0, 0)))
     possible = {padded[i : i + 4, j : j + 4].tobytes() for i in range(3) for j in range(3)}
     assert seen == possible
+
+
+def test_crops_pad_with_zeros_by_four_and_half_the_images_are_mirrored():
+    rng = np.random.default_rng(0)
+    image = rng.integers(1, 255, (8, 8, 3), np.uint8)
+    images = jnp.asarray(np.repeat(image[np.newaxis], 4000, axis=0))
+    augmented = crop_and_flip(jax.random.key(0), images)
+    assert augmented.dtype == jnp.uint8
+    padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
+    crops = [padded[i : i + 8, j : j + 8] for i in range(9) for j in range(9)]
+    mirrored = {crop[:, ::-1].tobytes() for crop in crops}
+    seen = [each.tobytes() for each in np.asarray(augmented)]
+    assert set(seen) == mirrored | {crop.tobytes() for crop in crops}
+    share = np.mean([each in mirrored for each in seen])
+    assert abs(share - 0.5) < 0.04
+    flipped = np.asarray(random_flip(jax.random.key(1), images[:8]))
+    assert {each.tobytes() for each in flipped} <= {image.tobytes(), image[:, ::-1].tobytes()}
+
+
+def test_normalization_scales_integers_and_leaves_floats():
+    images = jnp.array([0, 51, 255], jnp.uint8).reshape(1, 1, 1, 3)
+    np.testing.assert_allclose(normalizer(None, None)(images).ravel(), [0, 0.2, 1])
+    normalized = normalizer((0.5, 0.2, 0.0), (0.5, 1.0, 2.0))(images)
+    np.testing.assert_allclose(normalized.ravel(), [-1, 0, 0.5], atol=1e-7)
+    floats = jnp.array([[3.0]])
+    assert normalizer(None, None)(floats) is floats

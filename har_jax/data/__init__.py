@@ -2,8 +2,8 @@
 
 from har_jax.data.batches import Batches
 from har_jax.data.examples import DataError, Dataset, Examples
-from har_jax.data.imbalance import step_imbalance
-from har_jax.data.noise import exchange_pairs
+from har_jax.data.imbalance import exponential_imbalance, step_imbalance
+from har_jax.data.noise import exchange_within_groups
 from har_jax.data.protocol import TrainingData, load
 from har_jax.data.splits import stratified_split
 
@@ -13,7 +13,8 @@ __all__ = [
     "Dataset",
     "Examples",
     "TrainingData",
-    "exchange_pairs",
+    "exchange_within_groups",
+    "exponential_imbalance",
     "load",
     "step_imbalance",
     "stratified_split",

@@ -1,6 +1,8 @@
-"""The training set of an experiment: a source's, made noisy and imbalanced."""
+"""The training set of an experiment: a source's, made smaller, noisy and imbalanced."""
 
 import dataclasses
+import difflib
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,10 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from har_jax import seeds
-from har_jax.data.examples import Dataset, Examples, check_labels
-from har_jax.data.imbalance import step_imbalance
-from har_jax.data.noise import exchange_pairs
-from har_jax.data.sources import SOURCES
+from har_jax.data.examples import DataError, Examples, check_labels
+from har_jax.data.imbalance import exponential_imbalance, step_imbalance
+from har_jax.data.noise import exchange_within_groups
+from har_jax.data.sources import open_source
 from har_jax.data.splits import stratified_split
 
 
@@ -46,18 +48,43 @@ class TrainingData:
         return self.train.labels != self.clean_labels
 
     def summary(self) -> dict[str, Any]:
-        """The realized counts and flip rates, by class, for logs and reports."""
-        of = lambda labels, mask=None: np.bincount(
-            labels if mask is None else labels[mask], minlength=self.num_classes
-        ).tolist()
+        """The realized counts and flip rates, by class, for logs and reports.
+
+        ``flip_rate`` is by what the labels were, ``mislabelled_count`` by what they are.
+        """
+        of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
+        clean, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
         return {
             "train_examples": len(self.train),
             "test_examples": len(self.test),
             "train_count": of(self.train.labels),
             "test_count": of(self.test.labels),
-            "clean_count": of(self.clean_labels),
-            "mislabelled_count": of(self.train.labels, self.flipped),
+            "clean_count": clean,
+            "flip_rate": [
+                round(part / whole, 4) if whole else None
+                for part, whole in zip(flipped, clean, strict=True)
+            ],
+            "mislabelled_count": of(self.train.labels[self.flipped]),
         }
+
+
+@dataclasses.dataclass(frozen=True)
+class Protocol:
+    """What is done to a source's training set, with classes as ids.
+
+    Attributes:
+      noise_groups: Between which classes labels are exchanged.
+      noise_rate: The share of every one of these classes that is mislabelled.
+      imbalance: ``"none"``, ``"step"`` or ``"exponential"``.
+      rare_classes: Those that the imbalance makes rare.
+      ratio: Of the imbalance.
+    """
+
+    noise_groups: tuple[tuple[int, ...], ...]
+    noise_rate: float
+    imbalance: str
+    rare_classes: tuple[int, ...]
+    ratio: float
 
 
 def load(
@@ -66,52 +93,140 @@ def load(
     imbalance: Mapping[str, Any],
     seed: int,
     *,
+    data_dir: pathlib.Path | None = None,
+    train_size: int | None = None,
     validation_fraction: float | None = None,
 ) -> TrainingData:
     """Loads a source and corrupts its training set: noise first, then imbalance.
 
+    Classes are given by id or by name.
+
     Args:
-      source: A name in :data:`har_jax.data.sources.SOURCES`.
-      noise: ``{"kind": "none"}``, or ``{"kind": "pairs", "pairs": ..., "rate": ...}``.
-      imbalance: ``{"kind": "none"}``, or ``{"kind": "step", "classes": ..., "ratio": ...}``.
+      source: A name that :func:`har_jax.data.sources.open_source` takes.
+      noise: ``{"kind": "none"}``; ``{"kind": "groups", "groups": ..., "rate": ...}``, as
+        :func:`har_jax.data.exchange_within_groups` takes them; or ``{"kind": "symmetric",
+        "rate": ...}``, which is one group of all classes.
+      imbalance: ``{"kind": "none"}``; ``{"kind": "step", "classes": ..., "ratio": ...}``; or
+        ``{"kind": "exponential", "ratio": ...}``, whose latter half of classes counts as rare.
       seed: All choices depend on it and on nothing else.
+      data_dir: Where the source's files are, for sources that have files.
+      train_size: Where given, this many examples of the training set are kept, before noise
+        and imbalance, with the classes' shares as they are.
       validation_fraction: Where given, this share of the corrupted training set is taken
         out of it and evaluated on, in place of the test set.
+
+    Raises:
+      DataError: if the source is not there, or a class or a size is not of it; before
+        anything is loaded, where that can be known.
     """
-    dataset = SOURCES[source].load(seeds.derive(seed, "test split"))
-    labels, noisy_classes = _add_noise(dataset, noise, seeds.derive(seed, "noise"))
-    check_labels(labels, len(dataset.class_names), "noisy train")
-    kept, rare_classes = _make_rare(labels, imbalance, seeds.derive(seed, "imbalance"))
-    train = Examples(dataset.train.inputs[kept], labels[kept])
-    clean_labels, test = dataset.train.labels[kept], dataset.test
+    found = open_source(source, data_dir)
+    protocol = _protocol(source, found.class_names, noise, imbalance)
+    dataset = found.load(seeds.derive(seed, "test split"))
+    num_classes = len(dataset.class_names)
+
+    train = dataset.train
+    if train_size is not None and train_size > len(train):
+        raise DataError(
+            f"config.data.train_size={train_size} is more than the {len(train)} training examples "
+            f"of {source}"
+        )
+    if train_size is not None and train_size < len(train):
+        subset, _ = stratified_split(train.labels, train_size, seeds.derive(seed, "subset"))
+        train = train.take(subset)
+    clean = train.labels
+    noisy = exchange_within_groups(
+        clean, protocol.noise_groups, protocol.noise_rate, seeds.derive(seed, "noise")
+    )
+    check_labels(noisy, num_classes, "noisy train")
+    kept = _make_rare(noisy, num_classes, protocol, seeds.derive(seed, "imbalance"))
+    train, clean, test = Examples(train.inputs[kept], noisy[kept]), clean[kept], dataset.test
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
         fitted, held_out = stratified_split(
             train.labels, size, seeds.derive(seed, "validation split")
         )
         test = train.take(held_out)
-        train, clean_labels = train.take(fitted), clean_labels[fitted]
+        train, clean = train.take(fitted), clean[fitted]
     return TrainingData(
         train=train,
-        clean_labels=clean_labels,
+        clean_labels=clean,
         test=test,
         class_names=dataset.class_names,
-        noisy_classes=noisy_classes,
-        rare_classes=rare_classes,
+        noisy_classes=tuple(sorted(label for group in protocol.noise_groups for label in group)),
+        rare_classes=protocol.rare_classes,
     )
 
 
-def _add_noise(dataset: Dataset, noise: Mapping[str, Any], seed: int):
-    clean = dataset.train.labels
-    if noise["kind"] == "none":
-        return clean, ()
-    pairs: Sequence[tuple[int, int]] = noise["pairs"]
-    noisy = exchange_pairs(clean, pairs, noise["rate"], seed)
-    return noisy, tuple(sorted(label for pair in pairs for label in pair))
+def _protocol(
+    source: str,
+    class_names: Sequence[str],
+    noise: Mapping[str, Any],
+    imbalance: Mapping[str, Any],
+) -> Protocol:
+    everything = tuple(range(len(class_names)))
+    groups: tuple[tuple[int, ...], ...] = ()
+    if noise["kind"] == "symmetric":
+        groups = (everything,)
+    elif noise["kind"] == "groups":
+        groups = tuple(
+            _ids("noise.groups", source, class_names, group) for group in noise["groups"]
+        )
+        _once("noise.groups", [label for group in groups for label in group], class_names)
+    rare: tuple[int, ...] = ()
+    if imbalance["kind"] == "step":
+        rare = _ids("imbalance.classes", source, class_names, imbalance["classes"])
+        _once("imbalance.classes", rare, class_names)
+        if len(rare) == len(class_names):
+            raise DataError(
+                f"config.data.imbalance.classes names all {len(rare)} classes of {source}: leave "
+                "some frequent"
+            )
+    elif imbalance["kind"] == "exponential":
+        rare = everything[(len(everything) + 1) // 2 :]
+    return Protocol(
+        noise_groups=groups,
+        noise_rate=noise["rate"] if groups else 0.0,
+        imbalance=imbalance["kind"],
+        rare_classes=tuple(sorted(rare)),
+        ratio=imbalance["ratio"] if imbalance["kind"] != "none" else 1.0,
+    )
 
 
-def _make_rare(labels: np.ndarray, imbalance: Mapping[str, Any], seed: int):
-    if imbalance["kind"] == "none":
-        return np.arange(len(labels)), ()
-    classes = imbalance["classes"]
-    return step_imbalance(labels, classes, imbalance["ratio"], seed), tuple(sorted(classes))
+def _ids(
+    key: str, source: str, class_names: Sequence[str], classes: Sequence[int | str]
+) -> tuple[int, ...]:
+    ids = []
+    for entry in classes:
+        if isinstance(entry, str) and entry in class_names:
+            ids.append(class_names.index(entry))
+        elif isinstance(entry, int) and 0 <= entry < len(class_names):
+            ids.append(entry)
+        else:
+            near = difflib.get_close_matches(str(entry), class_names, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"they are {_listing(class_names)}"
+            raise DataError(
+                f"config.data.{key} names class {entry!r}, which is none of the "
+                f"{len(class_names)} classes of {source}: {remedy}"
+            )
+    return tuple(ids)
+
+
+def _once(key: str, ids: Sequence[int], class_names: Sequence[str]) -> None:
+    for label in ids:
+        if ids.count(label) > 1:
+            raise DataError(
+                f"config.data.{key} names class {label} ({class_names[label]!r}) twice: remove one"
+            )
+
+
+def _listing(class_names: Sequence[str]) -> str:
+    shown = ", ".join(f"{label} {name!r}" for label, name in enumerate(class_names[:10]))
+    return shown if len(class_names) <= 10 else f"{shown}, ... {len(class_names) - 1}"
+
+
+def _make_rare(labels: np.ndarray, num_classes: int, protocol: Protocol, seed: int) -> np.ndarray:
+    if protocol.imbalance == "step":
+        return step_imbalance(labels, protocol.rare_classes, protocol.ratio, seed)
+    if protocol.imbalance == "exponential":
+        return exponential_imbalance(labels, num_classes, protocol.ratio, seed)
+    return np.arange(len(labels))

@@ -1,6 +1,14 @@
 """Training methods: one file each, every one a triple ``(init, step, predict)``."""
 
-from har_jax.methods.base import Augment, Batch, LossWeights, Method, Metrics, TrainState
+from har_jax.methods.base import (
+    Augment,
+    Batch,
+    LossWeights,
+    Method,
+    Metrics,
+    Preprocess,
+    TrainState,
+)
 from har_jax.methods.erm import erm
 from har_jax.methods.har import har
 from har_jax.methods.reweighting import class_balanced_weights, deferred_weights
@@ -12,6 +20,7 @@ __all__ = [
     "LossWeights",
     "Method",
     "Metrics",
+    "Preprocess",
     "TrainState",
     "class_balanced_weights",
     "deferred_weights",

@@ -56,7 +56,13 @@ class TrainState(flax.struct.PyTreeNode):
 class Augment(Protocol):
     """Changes inputs at random, on the device, inside the step."""
 
-    def __call__(self, key: PRNGKeyArray, inputs: Array) -> Array: ...
+    def __call__(self, key: PRNGKeyArray, inputs: Array, /) -> Array: ...
+
+
+class Preprocess(Protocol):
+    """Makes inputs ready for the network, after augmentation and in prediction alike."""
+
+    def __call__(self, inputs: Array, /) -> Array: ...
 
 
 class LossWeights(Protocol):
@@ -70,7 +76,7 @@ class Objective(Protocol):
 
     Args:
       variables: The network's.
-      batch: With augmented inputs.
+      batch: With augmented and preprocessed inputs.
       weights: ``[B]``, the weights of the losses.
       apply_options: To be passed to ``model.apply``.
 
@@ -93,12 +99,14 @@ def single_network(
     objective: Objective,
     *,
     augment: Augment | None = None,
+    preprocess: Preprocess | None = None,
     loss_weights: LossWeights | None = None,
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps."""
+    ready = (lambda inputs: inputs) if preprocess is None else preprocess
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
-        variables = dict(model.init(key, batch["inputs"], train=False))
+        variables = dict(model.init(key, ready(batch["inputs"]), train=False))
         params = variables.pop("params")
         return TrainState(
             step=jnp.zeros((), jnp.int32),
@@ -109,8 +117,8 @@ def single_network(
 
     def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
         augment_key, dropout_key = jax.random.split(key)
-        if augment is not None:
-            batch = {**batch, "inputs": augment(augment_key, batch["inputs"])}
+        inputs = batch["inputs"] if augment is None else augment(augment_key, batch["inputs"])
+        batch = {**batch, "inputs": ready(inputs)}
         if loss_weights is None:
             weights = jnp.ones(batch["labels"].shape)
         else:
@@ -132,7 +140,7 @@ def single_network(
         ), metrics
 
     def predict(variables: Mapping[str, Any], inputs: Array) -> Array:
-        logits: Array = model.apply(variables, inputs, train=False)  # type: ignore[assignment]
+        logits: Array = model.apply(variables, ready(inputs), train=False)  # type: ignore[assignment]
         return logits
 
     return Method(init, step, predict)

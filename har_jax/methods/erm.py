@@ -4,7 +4,14 @@ import optax
 from flax import linen as nn
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Augment, LossWeights, Method, accuracy, single_network
+from har_jax.methods.base import (
+    Augment,
+    LossWeights,
+    Method,
+    Preprocess,
+    accuracy,
+    single_network,
+)
 from har_jax.objective import weighted_sum
 
 
@@ -13,6 +20,7 @@ def erm(
     optimizer: optax.GradientTransformation,
     *,
     augment: Augment | None = None,
+    preprocess: Preprocess | None = None,
     loss_weights: LossWeights | None = None,
 ) -> Method:
     """Plain training.
@@ -21,6 +29,7 @@ def erm(
       model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
       optimizer: An Optax gradient transformation.
       augment: Applied to the inputs of every batch.
+      preprocess: Applied to inputs after that, and in prediction.
       loss_weights: Weights of the losses; ones where not given.
 
     Returns:
@@ -33,4 +42,11 @@ def erm(
         metrics = {"loss": weighted_sum(loss), "accuracy": accuracy(logits, batch["labels"])}
         return weighted_sum(loss, weights), (collections, metrics)
 
-    return single_network(model, optimizer, objective, augment=augment, loss_weights=loss_weights)
+    return single_network(
+        model,
+        optimizer,
+        objective,
+        augment=augment,
+        preprocess=preprocess,
+        loss_weights=loss_weights,
+    )

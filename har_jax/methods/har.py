@@ -7,7 +7,14 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Augment, LossWeights, Method, accuracy, single_network
+from har_jax.methods.base import (
+    Augment,
+    LossWeights,
+    Method,
+    Preprocess,
+    accuracy,
+    single_network,
+)
 from har_jax.objective import regularized_sum, weighted_sum
 
 
@@ -18,6 +25,7 @@ def har(
     layers: Filter = normalization_layers,
     reduction: Reduction = "root_sum_square",
     augment: Augment | None = None,
+    preprocess: Preprocess | None = None,
     loss_weights: LossWeights | None = None,
 ) -> Method:
     r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
@@ -31,6 +39,7 @@ def har(
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
       augment: Applied to the inputs of every batch.
+      preprocess: Applied to inputs after that, and in prediction.
       loss_weights: Weights of the losses; ones where not given.
 
     Returns:
@@ -55,4 +64,11 @@ def har(
         total = regularized_sum(r.loss, r.norm, batch["strength"], weights)
         return total, (r.mutated, metrics)
 
-    return single_network(model, optimizer, objective, augment=augment, loss_weights=loss_weights)
+    return single_network(
+        model,
+        optimizer,
+        objective,
+        augment=augment,
+        preprocess=preprocess,
+        loss_weights=loss_weights,
+    )

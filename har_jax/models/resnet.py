@@ -1,6 +1,7 @@
 """The residual networks of He et al. 2016 for 32x32 images."""
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +14,7 @@ _he_normal = nn.initializers.he_normal()  # fan-in
 
 
 class CifarResNet(nn.Module):
-    """ResNet-8, -14, -20, -32, ..., -110: three stages of 16, 32 and 64 channels.
+    """ResNet-8, -14, -20, -32, ..., -110: by default three stages of 16, 32 and 64 channels.
 
     Shortcuts carry no parameters: where the image is halved they take every other pixel
     and pad the channels with zeros (option A of He et al. 2016, section 4.2).
@@ -22,21 +23,27 @@ class CifarResNet(nn.Module):
     Attributes:
       num_classes: K.
       depth: 6n + 2, for n blocks in each stage.
+      widths: The channels of the three stages, none narrower than the one before.
+      stem_strides: Of the first convolution; 2 halves the image from the start.
       norm: The kind of :class:`har_jax.models.Norm`.
       dtype: The dtype of the computation.
     """
 
     num_classes: int
     depth: int = 32
+    widths: Sequence[int] = (16, 32, 64)
+    stem_strides: int = 1
     norm: NormKind = "batch"
     dtype: Any = None
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
         blocks = blocks_per_stage(self.depth)
-        x = _conv(16, dtype=self.dtype, name="stem_conv")(images)
+        x = _conv(self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv")(
+            images
+        )
         x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
-        for stage, width in enumerate((16, 32, 64), start=1):
+        for stage, width in enumerate(self.widths, start=1):
             for block in range(1, blocks + 1):
                 strides = 2 if stage > 1 and block == 1 else 1
                 name = f"stage{stage}_block{block}"

@@ -7,22 +7,24 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from har_jax.registry import METHODS
 from har_jax.report.results import Inputs, kinds_of_examples
 
 _KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
-_RUNS = {"pretrain": "#999999", "erm": "#1f77b4", "uniform": "#ff7f0e", "har": "#2ca02c"}
+_RUNS = {"pretrain": "#999999", **{name: f"C{index}" for index, name in enumerate(METHODS)}}
 _SMALLEST_LOSS = 1e-4
 
 
 def loss_histograms(inputs: Inputs) -> str:
     """Per-example losses of clean, rare and mislabelled training examples: figure 1.
 
-    First of the pre-trained model on the part that it did not see, then of each method on
-    all of what it was trained on.
+    First of the pre-trained model, if there is one, on the part that it did not see, then of
+    each method on all of what it was trained on.
     """
     kinds = kinds_of_examples(inputs.data)
-    index = inputs.held_out["index"]
-    panels = {"pre-trained, held-out part": (inputs.held_out["loss"], index)}
+    panels = {}
+    if inputs.held_out is not None:
+        panels["pre-trained, held-out part"] = (inputs.held_out["loss"], inputs.held_out["index"])
     everything = np.arange(len(inputs.data.train))
     for method, evaluation in inputs.evaluations.items():
         panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
@@ -39,7 +41,7 @@ def loss_histograms(inputs: Inputs) -> str:
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
         axes.xaxis.set_major_formatter("{x:g}")
         axes.legend()
-    return _svg(figure)
+    return svg(figure)
 
 
 def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
@@ -55,7 +57,7 @@ def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str
                 axes.plot(*zip(*points, strict=True), label=run, marker=".", color=_RUNS[run])
         axes.set(title=labels.get(name, name), xlabel="epoch")
         axes.legend()
-    return _svg(figure)
+    return svg(figure)
 
 
 def accuracies(inputs: Inputs, results: Mapping) -> str:
@@ -73,10 +75,11 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
     axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return _svg(figure)
+    return svg(figure)
 
 
-def _svg(figure: Figure) -> str:
+def svg(figure: Figure) -> str:
+    """A figure as SVG text, the same every time."""
     buffer = io.StringIO()
     # A fixed salt and no date: the same experiment gives the same page. Names that come
     # from data are drawn as they are, not read as mathematics.

@@ -24,17 +24,17 @@ class Inputs:
       config: By dotted key.
       data: What was trained on.
       held_out: ``index``, ``loss`` and ``prediction`` of the pre-trained model on the part of
-        the training set that it did not see.
-      statistics: Of every class.
-      evaluations: By method: ``strength`` by class, and ``loss`` and ``prediction`` of
-        every ``train_`` and ``test_`` example.
-      metrics: By method, and of ``pretrain``: the records of training.
+        the training set that it did not see; None where no method needed it.
+      statistics: Of every class; None where no method needed them.
+      evaluations: By method: ``strength`` of every training example, and ``loss`` and
+        ``prediction`` of every ``train_`` and ``test_`` example.
+      metrics: By method, and of ``pretrain`` where there is one: the records of training.
     """
 
     config: Mapping[str, Any]
     data: TrainingData
-    held_out: Mapping[str, np.ndarray]
-    statistics: GroupStatistics
+    held_out: Mapping[str, np.ndarray] | None
+    statistics: GroupStatistics | None
     evaluations: Mapping[str, Mapping[str, np.ndarray]]
     metrics: Mapping[str, Sequence[Mapping[str, float]]]
 
@@ -57,13 +57,11 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                 "rare": index in data.rare_classes,
                 "n": int(np.sum(in_group)),
                 "mislabelled": int(np.sum(in_group & data.flipped)),
-                "validation_n": int(statistics.validation_count[index]),
-                "validation_error": float(statistics.error[index]),
-                "tau": float(statistics.tau[index]),
+                **_estimates(statistics, index),
                 "test_n": int(np.sum(data.test.labels == index)),
                 "methods": {
                     method: {
-                        "strength": float(evaluation["strength"][index]),
+                        "strength": _mean(evaluation["strength"][in_group]),
                         "train_accuracy": _accuracy(
                             evaluation["train_prediction"], data.train.labels, index
                         ),
@@ -88,9 +86,9 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         "means": {
             method: {
                 part: {
-                    "strength": _mean(groups, method, "strength", members),
-                    "train_accuracy": _mean(groups, method, "train_accuracy", members),
-                    "test_accuracy": _mean(groups, method, "test_accuracy", members),
+                    "strength": _mean_of(groups, method, "strength", members),
+                    "train_accuracy": _mean_of(groups, method, "train_accuracy", members),
+                    "test_accuracy": _mean_of(groups, method, "test_accuracy", members),
                 }
                 for part, members in parts(data).items()
             }
@@ -120,14 +118,26 @@ def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
     }
 
 
+def _estimates(statistics: GroupStatistics | None, group: int) -> dict[str, Any]:
+    if statistics is None:
+        return {"validation_n": None, "validation_error": None, "tau": None}
+    return {
+        "validation_n": int(statistics.validation_count[group]),
+        "validation_error": float(statistics.error[group]),
+        "tau": float(statistics.tau[group]),
+    }
+
+
 def _accuracy(prediction: np.ndarray, labels: np.ndarray, group: int) -> float | None:
-    members = labels == group
-    return float(np.mean(prediction[members] == group)) if np.any(members) else None
+    return _mean(prediction[labels == group] == group)
 
 
-def _mean(
+def _mean_of(
     groups: Sequence[Mapping[str, Any]], method: str, key: str, members: Sequence[int]
 ) -> float | None:
     values = [groups[index]["methods"][method][key] for index in members]
-    present = [value for value in values if value is not None]
-    return float(np.mean(present)) if present else None
+    return _mean([value for value in values if value is not None])
+
+
+def _mean(values: np.ndarray | Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None

@@ -7,7 +7,8 @@ from typing import Any
 def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int]:
     """The table's head, its rows, and how many of these are groups, before the means."""
     methods = list(results["means"])
-    head = ["group", "n", "mislabelled", "val. error", "tau"]
+    estimated = any(group["tau"] is not None for group in results["groups"])
+    head = ["group", "n", "mislabelled", *(["val. error", "tau"] if estimated else [])]
     head += [f"strength {method}" for method in methods if method != "erm"]
     head += [f"accuracy {method}" for method in methods]
     rows = []
@@ -15,12 +16,13 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         marks = [mark for mark in ("noisy", "rare") if group[mark]]
         name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
         row = [name, str(group["n"]), str(group["mislabelled"])]
-        row += [_percent(group["validation_error"]), _number(group["tau"])]
+        if estimated:
+            row += [_percent(group["validation_error"]), _number(group["tau"])]
         row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
         row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)
     for part in next(iter(results["means"].values())):
-        row = [f"mean of {part} groups", "", "", "", ""]
+        row = [f"mean of {part} groups", *[""] * (4 if estimated else 2)]
         row += [_number(results["means"][m][part]["strength"]) for m in methods if m != "erm"]
         row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)

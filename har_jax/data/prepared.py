@@ -1,0 +1,223 @@
+"""Image classification sets of TensorFlow Datasets, read without TensorFlow.
+
+What is prepared on this machine is read without touching the network. What is not is
+downloaded and prepared, for which TensorFlow is needed (``pip install 'har_jax[prepare]'``).
+"""
+
+import dataclasses
+import importlib.util
+import os
+import pathlib
+import re
+import threading
+import urllib.error
+import urllib.request
+from typing import Any
+
+import numpy as np
+from jaxtyping import Num
+
+from har_jax.data.examples import DataError, Dataset, Examples
+
+_READ_AT_ONCE = 1000
+_PROBE_SECONDS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedData:
+    """A prepared set of images with class labels.
+
+    Attributes:
+      name: As it was asked for.
+      builder: Of TFDS, which knows the folder.
+      input_key: The feature that is the image.
+      label_key: The feature that is the class.
+      test_split: The split that is tested on.
+    """
+
+    name: str
+    builder: Any
+    input_key: str
+    label_key: str
+    test_split: str
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """``K`` names."""
+        return tuple(self.builder.info.features[self.label_key].names)
+
+    def load(self) -> Dataset:
+        """Reads and decodes the training and the test set; images are ``[n, H, W, C]`` uint8."""
+        return Dataset(self._read("train"), self._read(self.test_split), self.class_names)
+
+    def _read(self, split: str) -> Examples:
+        source = self.builder.as_data_source(split=split)
+        feature = self.builder.info.features[self.input_key]
+        inputs: Num[np.ndarray, "n H W C"] = np.empty(
+            (len(source), *feature.shape), feature.np_dtype
+        )
+        labels = np.empty(len(source), np.int32)
+        for start in range(0, len(source), _READ_AT_ONCE):
+            rows = range(start, min(start + _READ_AT_ONCE, len(source)))
+            try:
+                examples = source.__getitems__(rows)
+            except Exception as error:  # of a reader or a decoder, of whatever type
+                raise DataError(
+                    f"tfds:{self.name}: examples {rows.start} to {rows.stop - 1} of {split} cannot "
+                    f"be read from {self.builder.data_dir} ({type(error).__name__}: {error}): "
+                    "delete that folder and prepare it again"
+                ) from error
+            inputs[rows.start : rows.stop] = [example[self.input_key] for example in examples]
+            labels[rows.start : rows.stop] = [example[self.label_key] for example in examples]
+        return Examples(inputs, labels)
+
+
+def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> PreparedData:
+    """Finds a prepared set, or prepares it.
+
+    Args:
+      name: ``NAME[/CONFIG][:VERSION]`` as TFDS writes it; the newest version there is if none
+        is given.
+      data_dir: Holds one folder for every set; by default ``$TFDS_DATA_DIR``, or else
+        ``~/tensorflow_datasets``, as TFDS has it.
+
+    Raises:
+      DataError: if the set is not there and cannot be prepared, or is not one of images of
+        one size with class labels.
+    """
+    match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?(?::(\d+\.\d+\.\d+))?", name)
+    if match is None:
+        raise DataError(f"tfds:{name} is not a name of TFDS: write tfds:NAME[/CONFIG][:VERSION]")
+    if data_dir is None:
+        data_dir = pathlib.Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
+    data_dir = data_dir.expanduser().resolve()
+    folder = _find(data_dir, *match.groups())
+    if folder is None:
+        _prepare(name, data_dir)
+        folder = _find(data_dir, *match.groups())
+        if folder is None:
+            raise DataError(f"tfds:{name} was prepared, but is not in {data_dir}")
+    return _open(name, folder)
+
+
+def _find(
+    data_dir: pathlib.Path, name: str, config: str | None, version: str | None
+) -> pathlib.Path | None:
+    """The folder of the newest version that is complete: NAME/[CONFIG/]VERSION."""
+    root = data_dir / name
+    if config is not None:
+        roots = [root / config]
+    else:  # a set either has configs or has none
+        roots = [root, *(path for path in sorted(root.glob("*")) if not _version(path))]
+    found = [
+        [path for path in base.glob(version or "*") if _version(path) and _is_complete(path)]
+        for base in roots
+    ]
+    found = [versions for versions in found if versions]
+    if len(found) > 1:
+        names = ", ".join(f"tfds:{name}/{versions[0].parent.name}" for versions in found)
+        raise DataError(f"{root} holds several configs: write one of {names}")
+    return max(found[0], key=_version) if found else None
+
+
+def _version(path: pathlib.Path) -> tuple[int, ...]:
+    match = re.fullmatch(r"(\d+)\.(\d+)\.(\d+)", path.name)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def _is_complete(path: pathlib.Path) -> bool:
+    # TFDS prepares in a folder of another name, and renames it in the end.
+    return (path / "dataset_info.json").exists() and (path / "features.json").exists()
+
+
+def _open(name: str, folder: pathlib.Path) -> PreparedData:
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder_from_directory(folder)
+        info = builder.info
+        features, splits = dict(info.features), dict(info.splits)
+        file_format = info.file_format
+    except Exception as error:  # of whatever type a damaged file leads to
+        raise DataError(
+            f"tfds:{name}: {folder} cannot be read ({type(error).__name__}: {error}): delete it "
+            "and prepare it again"
+        ) from error
+    if file_format is not tfds.core.FileFormat.ARRAY_RECORD:
+        raise DataError(
+            f"tfds:{name} is prepared as {file_format.value} in {folder}, which cannot be read "
+            "without TensorFlow: prepare it as array_record in another config.data.data_dir"
+        )
+    images = [
+        key
+        for key, feature in features.items()
+        if isinstance(feature, tfds.features.Image) and None not in feature.shape
+    ]
+    labels = [key for key, feature in features.items() if type(feature) is tfds.features.ClassLabel]
+    for kind, keys, place in (("image", images, 0), ("label", labels, 1)):
+        supervised = info.supervised_keys
+        if supervised is not None and supervised[place] in keys:
+            keys[:] = [supervised[place]]
+        if len(keys) != 1:
+            raise DataError(
+                f"tfds:{name} has the features {', '.join(features)}: one image of a fixed size "
+                f"and one class label are needed, and {len(keys)} features are such a {kind}"
+            )
+    if "train" not in splits or not {"test", "validation"} & set(splits):
+        raise DataError(
+            f"tfds:{name} has the splits {', '.join(splits)}: train, and test or validation, are "
+            "needed"
+        )
+    test_split = "test" if "test" in splits else "validation"
+    return PreparedData(name, builder, images[0], labels[0], test_split)
+
+
+def _prepare(name: str, data_dir: pathlib.Path) -> None:
+    missing = f"tfds:{name} is not prepared in {data_dir}"
+    elsewhere = "or point config.data.data_dir or TFDS_DATA_DIR to a folder that has it"
+    if importlib.util.find_spec("tensorflow") is None:
+        raise DataError(
+            f"{missing}, and TensorFlow, which prepares it, is not installed: "
+            f"pip install 'har_jax[prepare]' and run this again to download it, {elsewhere}"
+        )
+    import tensorflow_datasets as tfds
+
+    try:
+        builder = tfds.builder(name, data_dir=data_dir, file_format="array_record")
+    except Exception as error:  # tfds.core.DatasetNotFoundError and others
+        first = (str(error).splitlines() or [""])[0]
+        raise DataError(f"{missing}, and TFDS cannot prepare it: {first}") from error
+    hosts = [
+        address for address in (builder.info.homepage, "https://www.tensorflow.org") if address
+    ]
+    if not _any_answers(hosts):
+        raise DataError(
+            f"{missing}, and there is no network to download it from ({' and '.join(hosts)} do not "
+            f"answer): run this where there is one and copy the folder here, {elsewhere}"
+        )
+    print(f"tfds:{name}: downloading and preparing in {data_dir}", flush=True)
+    try:
+        builder.download_and_prepare()
+    except Exception as error:
+        raise DataError(
+            f"{missing}: preparing it failed ({type(error).__name__}: {error})"
+        ) from error
+
+
+def _any_answers(addresses: list[str]) -> bool:
+    """Whether there is a network: asked first, since TFDS goes on trying for minutes."""
+    answered = threading.Event()
+    for address in addresses:  # in threads, since looking a name up can take longer than that
+        ask = lambda address=address: answered.set() if _answers(address) else None
+        threading.Thread(target=ask, daemon=True).start()
+    return answered.wait(_PROBE_SECONDS)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address, timeout=_PROBE_SECONDS):
+            return True
+    except urllib.error.HTTPError:  # an answer
+        return True
+    except (OSError, ValueError):
+        return False
