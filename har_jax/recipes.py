@@ -1,0 +1,106 @@
+"""The configs of the paper's CIFAR experiments (sections 4.1 and 4.2, appendices B and C).
+
+The recipe and the protocols are Cao et al.'s (2021); the recipe leaves the initial learning rate
+open, and 0.1 is that of He et al. 2016 and of the authors' code.
+"""
+
+from ml_collections import config_dict
+
+from har_jax.config import base
+
+_NOISY_CLASSES = {
+    10: (("cat", "dog"), ("truck", "automobile")),
+    100: (
+        ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),  # "vehicles 1"
+        ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),  # "vehicles 2"
+    ),
+}
+_CLEAN_CLASSES = ("airplane", "bird", "deer", "frog", "horse", "ship")  # of CIFAR-10
+
+
+def cifar(num_classes: int) -> config_dict.ConfigDict:
+    """ResNet-32 on CIFAR-10 or -100 as they are, for plain training and HAR."""
+    config = base()
+    config.data.source = f"tfds:cifar{num_classes}"
+    config.data.augment = "crop_and_flip"
+    config.data.mean = (0.4914, 0.4822, 0.4465)
+    config.data.std = (0.2023, 0.1994, 0.2010)
+    config.model.name = "cifar_resnet"
+    config.model.depth = 32
+    config.batch_size = 128
+    config.optimizer.learning_rate = 0.1
+    config.optimizer.momentum = 0.9
+    config.optimizer.weight_decay = 1e-4
+    config.optimizer.schedule = "step"
+    config.optimizer.decay_epochs = (80.0, 100.0)
+    config.optimizer.decay_factor = 0.1
+    config.pretrain.epochs = 120.0
+    config.pretrain.fraction = 0.5
+    config.train.epochs = 120.0
+    config.regularizer.layers = "normalization_but_stem"
+    config.regularizer.reduction = "sum_of_norms"
+    config.regularizer.strength = 0.1
+    config.regularizer.uniform_strength = 0.1
+    config.log_every = 100
+    config.checkpoint_every = 1000
+    return config
+
+
+def heteroskedastic(num_classes: int) -> config_dict.ConfigDict:
+    """40% of the labels of some similar classes are exchanged among them."""
+    config = cifar(num_classes)
+    config.data.noise.kind = "groups"
+    config.data.noise.groups = _NOISY_CLASSES[num_classes]
+    config.data.noise.rate = 0.4
+    return config
+
+
+def noisy_and_rare(ratio: float) -> config_dict.ConfigDict:
+    """Heteroskedastic CIFAR-10 whose noisy classes have ``1 / ratio`` of the examples."""
+    config = heteroskedastic(10)
+    config.data.imbalance.kind = "step"
+    config.data.imbalance.classes = sum(_NOISY_CLASSES[10], ())
+    config.data.imbalance.ratio = float(ratio)
+    return config
+
+
+def clean_and_rare(ratio: float) -> config_dict.ConfigDict:
+    """Heteroskedastic CIFAR-10 whose other classes are the rare ones: the benign variant."""
+    config = noisy_and_rare(ratio)
+    config.data.imbalance.classes = _CLEAN_CLASSES
+    return config
+
+
+def long_tailed(num_classes: int, ratio: float) -> config_dict.ConfigDict:
+    """No noise; class sizes fall exponentially, down to ``1 / ratio`` of the first."""
+    config = cifar(num_classes)
+    config.data.imbalance.kind = "exponential"
+    config.data.imbalance.ratio = float(ratio)
+    return config
+
+
+def step(num_classes: int, ratio: float) -> config_dict.ConfigDict:
+    """No noise; the last half of the classes has ``1 / ratio`` of the examples."""
+    config = cifar(num_classes)
+    config.data.imbalance.kind = "step"
+    config.data.imbalance.classes = tuple(range(num_classes // 2, num_classes))
+    config.data.imbalance.ratio = float(ratio)
+    return config
+
+
+def shrink(config: config_dict.ConfigDict) -> None:
+    """Makes a config of this module small enough for two CPU cores, in place: one fixed reduction.
+
+    A ResNet-8 of twice the width that halves images at its stem, 20,000 training images before
+    imbalance, batches of 32 and a fifth of the epochs, with the schedule to match.
+    """
+    config.data.train_size = 20000
+    config.model.depth = 8
+    config.model.widths = (32, 64, 128)
+    config.model.stem_strides = 2
+    config.batch_size = 32
+    for section in (config.pretrain, config.train):
+        section.epochs = 24.0
+    config.optimizer.decay_epochs = (16.0, 20.0)
+    if config.reweighting.start_epoch is not None:
+        config.reweighting.start_epoch /= 5

@@ -1,0 +1,1 @@
+"""The paper's tables, made again: ``python -m har_jax.reproduce --table=NAME``."""

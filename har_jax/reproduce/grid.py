@@ -1,0 +1,199 @@
+"""The runs of a table: which there are, and what they say together."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from ml_collections import config_dict
+
+from har_jax.config import validate
+from har_jax.reproduce.runs import Results, Run, execute
+from har_jax.reproduce.tables import Column, Paper, Row, Table
+
+VALIDATION_FRACTION = 0.2
+_STRENGTH = "regularizer.uniform_strength"
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How large the runs of a table are.
+
+    Attributes:
+      shrink: Makes a full-size config smaller, in place.
+      strengths: Of uniform regularization, among which the best is looked for.
+    """
+
+    shrink: Callable[[config_dict.ConfigDict], None]
+    strengths: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """Some settings of a table, and some seeds.
+
+    Attributes:
+      table: What its rows and columns are.
+      scale: How large the runs are.
+      settings: Some of the table's.
+      seeds: All are run in every setting; uniform strengths are chosen with the first.
+      workdir: Holds ``SETTING/seed-S/RUN`` and ``SETTING/tuning/RUN``.
+      data_dir: Of every config.
+    """
+
+    table: Table
+    scale: Scale
+    settings: Sequence[str]
+    seeds: Sequence[int]
+    workdir: pathlib.Path
+    data_dir: str | None = None
+
+    def check(self) -> None:
+        """Raises :class:`har_jax.config.ConfigError` if a run's config is impossible."""
+        for setting in self.settings:
+            for row in self.table.rows.values():
+                self._run(setting, self.seeds[0], [row])
+
+    def make(self, paper: Paper, jobs: int) -> dict[str, Any]:
+        """Makes all runs and gathers their numbers.
+
+        Returns:
+          ``columns``, the names of those that the settings fill; ``rows``, by name all of the
+          paper's: ``method``, ``implemented`` and one of ``cells`` for each column; ``tuning``,
+          by setting. A cell holds ``here`` and ``paper``: ``mean`` and ``std``, in percent, and
+          ``values`` by seed. A ``std`` is of two values or more. Runs that diverged have None.
+        """
+        rows = self.table.rows
+        fixed = {name: row for name, row in rows.items() if not row.tuned}
+        tuned = {name: row for name, row in rows.items() if row.tuned}
+        trials = {setting: self._trials(setting) if tuned else {} for setting in self.settings}
+        plan = self._plan(dict.fromkeys(self.settings, fixed))
+        # First what needs no tuning, and the tuning itself; then what was tuned.
+        first = [*plan.values(), *(run for runs in trials.values() for run in runs.values())]
+        made = _execute(first, jobs)
+        tuning = {
+            setting: self._choose(setting, {s: made[run.workdir] for s, run in runs.items()})
+            for setting, runs in trials.items()
+            if runs
+        }
+        plan |= self._plan(
+            {
+                setting: {name: _with(row, found["chosen"]) for name, row in tuned.items()}
+                for setting, found in tuning.items()
+            }
+        )
+        made |= _execute([run for run in plan.values() if run.workdir not in made], jobs)
+        results = {place: made[run.workdir] for place, run in plan.items()}
+        columns = [
+            (index, column)
+            for index, column in enumerate(self.table.columns)
+            if column.setting in self.settings
+        ]
+        return {
+            "columns": [paper.columns[index] for index, _ in columns],
+            "rows": {
+                name: {
+                    "implemented": name in rows,
+                    "method": rows[name].method if name in rows else None,
+                    "cells": [
+                        {
+                            "here": self._cell(name, column, results) if name in rows else None,
+                            "paper": _reported(cells[index]),
+                        }
+                        for index, column in columns
+                    ],
+                }
+                for name, cells in paper.rows.items()
+            },
+            "tuning": tuning,
+        }
+
+    def _plan(self, rows: Mapping[str, Mapping[str, Row]]) -> dict[tuple[str, str, int], Run]:
+        """The run of every (row, setting, seed); rows of the same config share one."""
+        plan = {}
+        for setting, by_name in rows.items():
+            for seed in self.seeds:
+                for name, row in by_name.items():
+                    alike = [r for r in by_name.values() if r.overrides == row.overrides]
+                    plan[name, setting, seed] = self._run(setting, seed, alike)
+        return plan
+
+    def _run(self, setting: str, seed: int, rows: Sequence[Row]) -> Run:
+        overrides = rows[0].overrides
+        config = self._config(setting, overrides, seed)
+        config.methods = tuple(dict.fromkeys(row.method for row in rows))
+        validate(config)
+        return Run(config, self.workdir / setting / f"seed-{seed}" / _folder(overrides))
+
+    def _trials(self, setting: str) -> dict[float, Run]:
+        """Uniform regularization of every strength, tested on a part of the training set."""
+        runs = {}
+        for strength in self.scale.strengths:
+            overrides = {_STRENGTH: strength}
+            config = self._config(setting, overrides, self.seeds[0])
+            config.methods = ("uniform",)
+            config.data.evaluate_on = "validation"
+            config.data.validation_fraction = VALIDATION_FRACTION
+            validate(config)
+            runs[strength] = Run(config, self.workdir / setting / "tuning" / _folder(overrides))
+        return runs
+
+    def _choose(self, setting: str, results: Mapping[float, Results | None]) -> dict[str, Any]:
+        accuracies = [(s, _percent(r, "uniform", Column(setting))) for s, r in results.items()]
+        chosen, _ = max(accuracies, key=lambda pair: -1.0 if pair[1] is None else pair[1])
+        return {"seed": self.seeds[0], "chosen": chosen, "accuracies": accuracies}
+
+    def _config(
+        self, setting: str, overrides: Mapping[str, Any], seed: int
+    ) -> config_dict.ConfigDict:
+        config = self.table.settings[setting]()
+        config.update_from_flattened_dict(dict(overrides))
+        self.scale.shrink(config)
+        config.data.data_dir = self.data_dir
+        config.seed = seed
+        return config
+
+    def _cell(
+        self, name: str, column: Column, results: Mapping[tuple[str, str, int], Results | None]
+    ) -> dict[str, Any]:
+        method = self.table.rows[name].method
+        values = [
+            _percent(results[name, column.setting, seed], method, column) for seed in self.seeds
+        ]
+        if self.table.is_error:
+            values = [None if value is None else 100 - value for value in values]
+        there = [value for value in values if value is not None]
+        return {
+            "values": values,
+            "mean": float(np.mean(there)) if there else None,
+            "std": float(np.std(there, ddof=1)) if len(there) > 1 else None,
+        }
+
+
+def _execute(runs: Sequence[Run], jobs: int) -> dict[pathlib.Path, Results | None]:
+    once = {run.workdir: run for run in runs}
+    return dict(zip(once, execute(list(once.values()), jobs), strict=True))
+
+
+def _with(row: Row, strength: float) -> Row:
+    return dataclasses.replace(row, overrides={**row.overrides, _STRENGTH: strength})
+
+
+def _folder(overrides: Mapping[str, Any]) -> str:
+    """The name of a run: what it changes in the setting."""
+    changes = [f"{key.rpartition('.')[2]}={value:g}" for key, value in overrides.items()]
+    return ",".join(changes) or "default"
+
+
+def _percent(results: Results | None, method: str, column: Column) -> float | None:
+    """What a column says of a run."""
+    if results is None:
+        return None
+    share = results["means"][method][column.part][f"{column.split}_accuracy"]
+    return None if share is None else 100 * share
+
+
+def _reported(cell: tuple[float, ...] | None) -> dict[str, float | None]:
+    mean, std = (*(cell or ()), None, None)[:2]
+    return {"mean": mean, "std": std}

@@ -1,0 +1,129 @@
+"""A reproduced table as text and as a plot, each number beside the paper's.
+
+What is rendered is the dictionary that ``table.json`` holds; :mod:`har_jax.reproduce.collect`
+makes it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from har_jax.report.figures import svg
+
+
+def rows_of(results: Mapping[str, Any]) -> Iterator[list[str]]:
+    """The table as the paper lays it out: its head, then its rows."""
+    yield ["method", *results["columns"]]
+    for name, row in results["rows"].items():
+        yield [name, *(_beside(cell) for cell in row["cells"])]
+
+
+def terminal(results: Mapping[str, Any]) -> str:
+    """The table in plain text."""
+    rows = list(rows_of(results))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def markdown(results: Mapping[str, Any]) -> str:
+    """The table; the gains over ERM; every seed; how strengths were chosen; what was run."""
+    seeds = results["seeds"]
+    lines = [
+        f"**{results['title']}.** {results['metric']}: mean ± standard deviation over seeds "
+        f"{', '.join(map(str, seeds))}, and in parentheses the paper's number.",
+        "",
+    ]
+    if results["scale"] != "full":
+        lines += [
+            f"Scale `{results['scale']}` is a reduction. The paper's numbers are of the full size, "
+            "and no target for it.",
+            "",
+        ]
+    lines += [*_markdown_table(list(rows_of(results))), ""]
+    if gains := list(_gains(results)):
+        head = ["difference to ERM, paired by seed", *results["columns"]]
+        lines += [*_markdown_table([head, *gains]), ""]
+    head = ["by seed", *(str(seed) for seed in seeds)]
+    lines += [*_markdown_table([head, *_by_seed(results)]), ""]
+    for setting, tuning in results["tuning"].items():
+        tried = ", ".join(f"{s:g}: {_number(a)}" for s, a in tuning["accuracies"])
+        lines += [
+            f"Strength of uniform regularization in {setting}: {tuning['chosen']:g}, chosen by the "
+            "mean accuracy over classes on a fifth of the noisy training set that was held out, "
+            f"seed {tuning['seed']} only ({tried}).",
+            "",
+        ]
+    machine = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
+    return "\n".join([*lines, f"`{results['command']}`", "", f"{machine}.", ""])
+
+
+def plot(results: Mapping[str, Any]) -> str:
+    """Bars for every column, ours beside the paper's, as SVG text."""
+    rows = {name: row for name, row in results["rows"].items() if row["implemented"]}
+    columns = results["columns"]
+    figure = Figure(figsize=(max(4.0, 1.1 * len(rows)) * len(columns), 4), layout="constrained")
+    panels = figure.subplots(1, len(columns), squeeze=False, sharey=True)[0]
+    x = np.arange(len(rows))
+    for place, (axes, column) in enumerate(zip(panels, columns, strict=True)):
+        cells = [row["cells"][place] for row in rows.values()]
+        for shift, source, color in ((-0.2, "here", "#2ca02c"), (0.2, "paper", "#bbbbbb")):
+            means = [_or(cell[source]["mean"], np.nan) for cell in cells]
+            errors = [_or(cell[source]["std"], 0.0) for cell in cells]
+            axes.bar(x + shift, means, 0.4, yerr=errors, capsize=3, color=color, label=source)
+        axes.set_xticks(x, list(rows), rotation=20, ha="right")
+        axes.set_title(column, fontsize="medium")
+    panels[0].set_ylabel("error (%)" if results["is_error"] else "accuracy (%)")
+    panels[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+    return svg(figure)
+
+
+def _beside(cell: Mapping[str, Any]) -> str:
+    here = _spread(cell["here"]) if cell["here"] else "not implemented yet"
+    return f"{here} ({_spread(cell['paper'])})"
+
+
+def _spread(cell: Mapping[str, Any]) -> str:
+    deviation = "" if cell["std"] is None else f" ± {cell['std']:.1f}"
+    return _number(cell["mean"]) + deviation
+
+
+def _gains(results: Mapping[str, Any]) -> Iterator[list[str]]:
+    reference = next((row for row in results["rows"].values() if row["method"] == "erm"), None)
+    for name, row in results["rows"].items():
+        if reference is None or row is reference or not row["implemented"]:
+            continue
+        yield [
+            name,
+            *(
+                " ".join(
+                    "-" if a is None or b is None else f"{b - a:+.1f}"
+                    for a, b in zip(before["here"]["values"], after["here"]["values"], strict=True)
+                )
+                for before, after in zip(reference["cells"], row["cells"], strict=True)
+            ),
+        ]
+
+
+def _by_seed(results: Mapping[str, Any]) -> Iterator[list[str]]:
+    for name, row in results["rows"].items():
+        if row["implemented"]:
+            for column, cell in zip(results["columns"], row["cells"], strict=True):
+                yield [f"{name}, {column}", *map(_number, cell["here"]["values"])]
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> list[str]:
+    head, *body = [f"| {' | '.join(row)} |" for row in rows]
+    return [head, "|" + " --- |" * len(rows[0]), *body]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _or(value: float | None, otherwise: float) -> float:
+    return otherwise if value is None else value

@@ -1,0 +1,91 @@
+"""Runs: one experiment in one workdir each, skipped where complete, gone on with where cut."""
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import json
+import multiprocessing
+import os
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from absl import logging
+from ml_collections import config_dict
+
+from har_jax.experiment import Experiment
+from har_jax.train.compilation import use_compilation_cache
+
+Results = Mapping[str, Any]
+"""What a run's ``results.json`` holds."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """An experiment to be made.
+
+    Attributes:
+      config: Validated.
+      workdir: Where.
+    """
+
+    config: config_dict.ConfigDict
+    workdir: pathlib.Path
+
+
+def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
+    """Makes all runs, several at once if there are to be several jobs.
+
+    Args:
+      runs: What to make.
+      jobs: 1 makes one after the other in this process. More are processes, that share the
+        processor cores out among them and write ``log.txt`` in each workdir.
+
+    Returns:
+      The results of each; None for one that diverged.
+    """
+    use_compilation_cache()
+    if jobs == 1:
+        return [_execute(run) for run in runs]
+    context = multiprocessing.get_context("spawn")
+    slots = context.Queue()
+    for slot in range(jobs):
+        slots.put(slot)
+    begun, results = time.monotonic(), {}
+    with concurrent.futures.ProcessPoolExecutor(
+        jobs, context, initializer=_take_cores, initargs=(slots, jobs)
+    ) as pool:
+        futures = {pool.submit(_execute_logged, run): run.workdir for run in runs}
+        for done in concurrent.futures.as_completed(futures):
+            results[futures[done]] = done.result()
+            minutes = (time.monotonic() - begun) / 60
+            count = f"{len(results)} of {len(runs)} runs"
+            print(f"{futures[done]}: done, {count} after {minutes:.1f} min", flush=True)
+    return [results[run.workdir] for run in runs]
+
+
+def _take_cores(slots: Any, jobs: int) -> None:
+    slot = slots.get()
+    if hasattr(os, "sched_setaffinity"):  # Linux
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[slot % len(cores) :: jobs])
+    logging.set_verbosity(logging.WARNING)
+    use_compilation_cache()
+
+
+def _execute_logged(run: Run) -> Results | None:
+    run.workdir.mkdir(parents=True, exist_ok=True)
+    with (run.workdir / "log.txt").open("a", buffering=1) as log, contextlib.redirect_stdout(log):
+        return _execute(run)
+
+
+def _execute(run: Run) -> Results | None:
+    print(f"== {run.workdir}", flush=True)
+    try:
+        Experiment(run.config, run.workdir).run()
+    except FloatingPointError as error:
+        print(f"{run.workdir}: {error}", flush=True)
+        return None
+    results: Results = json.loads((run.workdir / "report" / "results.json").read_text())
+    return results

@@ -1,0 +1,182 @@
+"""The paper's tables: what they say, and which runs make them."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ml_collections import config_dict
+
+from har_jax import recipes
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """The run of a row, in every setting of a table.
+
+    Attributes:
+      method: A name in :data:`har_jax.registry.METHODS`.
+      overrides: Of the setting's config, by dotted key.
+      tuned: Whether the strength of uniform regularization is chosen on validation data.
+    """
+
+    method: str
+    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    tuned: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Column:
+    """A number of a run's report.
+
+    Attributes:
+      setting: The data that is trained on, one of the table's.
+      part: The classes that are averaged over: all, noisy, rare or clean.
+      split: The examples: test or train.
+    """
+
+    setting: str
+    part: str = "all"
+    split: str = "test"
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """How a table is made.
+
+    Attributes:
+      settings: The config of each setting.
+      columns: In the order of the paper's.
+      rows: By the paper's names; those that are missing here have no implementation yet.
+      is_error: Whether the numbers are errors in place of accuracies.
+    """
+
+    settings: Mapping[str, Callable[[], config_dict.ConfigDict]]
+    columns: tuple[Column, ...]
+    rows: Mapping[str, Row]
+    is_error: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Paper:
+    """What the paper says.
+
+    Attributes:
+      title: Of the table.
+      metric: Its unit.
+      columns: Their names.
+      rows: Of every row and column the mean and, where there is one, the standard deviation.
+    """
+
+    title: str
+    metric: str
+    columns: tuple[str, ...]
+    rows: Mapping[str, tuple[tuple[float, ...] | None, ...]]
+
+
+def paper(name: str) -> Paper:
+    """The numbers of a table in the paper."""
+    every = json.loads(pathlib.Path(__file__).with_name("paper.json").read_text("utf-8"))
+    table = every[name]
+    return Paper(
+        title=table["title"],
+        metric=table["metric"],
+        columns=tuple(table["columns"]),
+        rows={
+            row: tuple(cell and tuple(cell) for cell in cells)
+            for row, cells in table["rows"].items()
+        },
+    )
+
+
+def _uniform(strength: float) -> Row:
+    return Row("uniform", {"regularizer.uniform_strength": strength})
+
+
+_ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tuned=True)
+_DRW = {"reweighting.start_epoch": 80.0}
+_of = functools.partial
+
+TABLES: Mapping[str, Table] = {
+    "cifar10_noisy_rare": Table(
+        settings={
+            "ratio10": _of(recipes.noisy_and_rare, 10),
+            "ratio100": _of(recipes.noisy_and_rare, 100),
+        },
+        columns=tuple(
+            Column(setting, part)
+            for setting in ("ratio10", "ratio100")
+            for part in ("noisy", "clean")
+        ),
+        rows={"ERM": _ERM, "Unif-reg (optimal)": _TUNED, "HAR": _HAR},
+    ),
+    "cifar_hetero": Table(
+        settings={
+            "cifar10": _of(recipes.heteroskedastic, 10),
+            "cifar100": _of(recipes.heteroskedastic, 100),
+        },
+        columns=tuple(
+            Column(setting, part)
+            for setting in ("cifar10", "cifar100")
+            for part in ("noisy", "clean")
+        ),
+        rows={
+            "ERM": _ERM,
+            "Unif-reg (0.1)": _uniform(0.1),
+            "Unif-reg (optimal)": _TUNED,
+            "HAR": _HAR,
+        },
+    ),
+    "cifar_imbalanced": Table(
+        settings={
+            f"cifar{classes}_{name}{ratio}": _of(recipe, classes, ratio)
+            for classes in (10, 100)
+            for name, recipe in (("longtail", recipes.long_tailed), ("step", recipes.step))
+            for ratio in (100, 10)
+        },
+        columns=tuple(
+            Column(f"cifar{classes}_{name}{ratio}")
+            for classes in (10, 100)
+            for name in ("longtail", "step")
+            for ratio in (100, 10)
+        ),
+        rows={"ERM": _ERM, "HAR-DRW": Row("har", _DRW)},
+        is_error=True,
+    ),
+    "cifar100": Table(
+        settings={"cifar100": _of(recipes.cifar, 100)},
+        columns=(Column("cifar100", split="train"), Column("cifar100")),
+        rows={
+            "0": _ERM,
+            "Unif-reg (0.001)": _uniform(0.001),
+            "Unif-reg (0.01)": _uniform(0.01),
+            "Unif-reg (0.1)": _uniform(0.1),
+            "HAR": _HAR,
+        },
+    ),
+    "cifar10_noisy_frequent": Table(
+        settings={
+            "ratio10": _of(recipes.clean_and_rare, 10),
+            "ratio100": _of(recipes.clean_and_rare, 100),
+        },
+        columns=tuple(
+            Column(setting, part)
+            for setting in ("ratio10", "ratio100")
+            for part in ("noisy", "rare")
+        ),
+        rows={"ERM": _ERM, "HAR": _HAR},
+    ),
+    "weights": Table(
+        settings={"cifar10": _of(recipes.heteroskedastic, 10)},
+        columns=(Column("cifar10", "noisy"), Column("cifar10", "clean")),
+        rows={
+            "ERM": _ERM,
+            "Unif-reg (optimal)": _TUNED,
+            "HAR": _HAR,
+            "Adap-reg (random)": Row("har_random"),
+            "Adap-reg (inverse)": Row("har_inverse"),
+        },
+    ),
+}
