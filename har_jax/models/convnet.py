@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.convolution import conv3x3
 from har_jax.models.norm import Norm, NormKind
 
 
@@ -31,14 +32,6 @@ class ConvNet(nn.Module):
         for stage, width in enumerate(self.widths):
             for layer in range(2):
                 strides = 2 if stage > 0 and layer == 0 else 1
-                x = nn.Conv(
-                    width,
-                    (3, 3),
-                    strides,
-                    padding=1,
-                    use_bias=False,
-                    kernel_init=nn.initializers.he_normal(),
-                    dtype=self.dtype,
-                )(x)
+                x = conv3x3(width, strides=strides, dtype=self.dtype)(x)
                 x = nn.relu(Norm(self.norm, dtype=self.dtype)(x, train=train))
         return nn.Dense(self.num_classes, dtype=self.dtype)(jnp.mean(x, axis=(1, 2)))

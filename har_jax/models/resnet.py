@@ -8,9 +8,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.convolution import conv3x3
 from har_jax.models.norm import Norm, NormKind
-
-_he_normal = nn.initializers.he_normal()  # fan-in
 
 
 class CifarResNet(nn.Module):
@@ -39,7 +38,7 @@ class CifarResNet(nn.Module):
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
         blocks = blocks_per_stage(self.depth)
-        x = _conv(self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv")(
+        x = conv3x3(self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv")(
             images
         )
         x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
@@ -50,7 +49,10 @@ class CifarResNet(nn.Module):
                 x = _Block(width, strides, self.norm, self.dtype, name=name)(x, train=train)
         x = jnp.mean(x, axis=(1, 2))
         return nn.Dense(
-            self.num_classes, kernel_init=_he_normal, dtype=self.dtype, name="classifier"
+            self.num_classes,
+            kernel_init=nn.initializers.he_normal(),
+            dtype=self.dtype,
+            name="classifier",
         )(x)
 
 
@@ -70,26 +72,12 @@ class _Block(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B h w width"]:
-        conv = functools.partial(_conv, self.width, dtype=self.dtype)
+        conv = functools.partial(conv3x3, self.width, dtype=self.dtype)
         norm = functools.partial(Norm, self.norm, dtype=self.dtype)
         y = conv(strides=self.strides, name="conv1")(x)
         y = nn.relu(norm(name="norm1")(y, train=train))
         y = norm(name="norm2")(conv(name="conv2")(y), train=train)
         return nn.relu(y + _shortcut(x, self.width, self.strides))
-
-
-def _conv(width: int, *, strides: int = 1, dtype: Any, name: str) -> nn.Conv:
-    # Padding 1 on both sides: "SAME" would pad one side only where the stride is 2.
-    return nn.Conv(
-        width,
-        (3, 3),
-        strides,
-        padding=1,
-        use_bias=False,
-        kernel_init=_he_normal,
-        dtype=dtype,
-        name=name,
-    )
 
 
 def _shortcut(x: Float[Array, "B H W C"], width: int, strides: int) -> Float[Array, "B h w width"]:
