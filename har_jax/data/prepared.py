@@ -6,6 +6,7 @@ downloaded and prepared, for which TensorFlow is needed (``pip install 'har_jax[
 
 import dataclasses
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -15,7 +16,7 @@ import urllib.request
 from typing import Any
 
 import numpy as np
-from jaxtyping import Num
+from PIL import Image
 
 from har_jax.data.examples import DataError, Dataset, Examples
 
@@ -51,25 +52,32 @@ class PreparedData:
         return Dataset(self._read("train"), self._read(self.test_split), self.class_names)
 
     def _read(self, split: str) -> Examples:
-        source = self.builder.as_data_source(split=split)
-        feature = self.builder.info.features[self.input_key]
-        inputs: Num[np.ndarray, "n H W C"] = np.empty(
-            (len(source), *feature.shape), feature.np_dtype
-        )
+        import tensorflow_datasets as tfds
+
+        # Decoded here: TFDS takes OpenCV where it is installed, whose pixels may differ.
+        encoded = {self.input_key: tfds.decode.SkipDecoding()}
+        source = self.builder.as_data_source(split=split, decoders=encoded)
+        shape = self.builder.info.features[self.input_key].shape
+        inputs = np.empty((len(source), *shape), np.uint8)
         labels = np.empty(len(source), np.int32)
         for start in range(0, len(source), _READ_AT_ONCE):
             rows = range(start, min(start + _READ_AT_ONCE, len(source)))
             try:
-                examples = source.__getitems__(rows)
+                for row, example in zip(rows, source.__getitems__(rows), strict=True):
+                    inputs[row] = _decode(example[self.input_key], shape)
+                    labels[row] = example[self.label_key]
             except Exception as error:  # of a reader or a decoder, of whatever type
                 raise DataError(
                     f"tfds:{self.name}: examples {rows.start} to {rows.stop - 1} of {split} cannot "
                     f"be read from {self.builder.data_dir} ({type(error).__name__}: {error}): "
                     "delete that folder and prepare it again"
                 ) from error
-            inputs[rows.start : rows.stop] = [example[self.input_key] for example in examples]
-            labels[rows.start : rows.stop] = [example[self.label_key] for example in examples]
         return Examples(inputs, labels)
+
+
+def _decode(image: bytes, shape: tuple[int, ...]) -> np.ndarray:
+    pixels = np.asarray(Image.open(io.BytesIO(image)))
+    return pixels.reshape(shape)  # a grey image has no axis of channels
 
 
 def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> PreparedData:
@@ -151,7 +159,9 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
     images = [
         key
         for key, feature in features.items()
-        if isinstance(feature, tfds.features.Image) and None not in feature.shape
+        if isinstance(feature, tfds.features.Image)
+        and feature.np_dtype == np.uint8
+        and None not in feature.shape
     ]
     labels = [key for key, feature in features.items() if type(feature) is tfds.features.ClassLabel]
     for kind, keys, place in (("image", images, 0), ("label", labels, 1)):
@@ -160,8 +170,8 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
             keys[:] = [supervised[place]]
         if len(keys) != 1:
             raise DataError(
-                f"tfds:{name} has the features {', '.join(features)}: one image of a fixed size "
-                f"and one class label are needed, and {len(keys)} features are such a {kind}"
+                f"tfds:{name} has the features {', '.join(features)}: one uint8 image of a fixed "
+                f"size and one class label are needed, and there are {len(keys)} such {kind}s"
             )
     if "train" not in splits or not {"test", "validation"} & set(splits):
         raise DataError(

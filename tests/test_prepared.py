@@ -1,0 +1,152 @@
+"""TFDS data are read without TensorFlow and network; what cannot be read says what to do."""
+
+import json
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from har_jax.data import prepared
+from har_jax.data.examples import DataError
+from har_jax.data.sources import open_source
+from tests import tiny_tfds
+
+SHARED = pathlib.Path(__file__).parent.parent.parent / "shared" / "tfds"
+NAMES = ("ant", "bee", "cow")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    def refuse(*arguments, **options):
+        raise OSError("the network was touched")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tfds")
+    images, labels = tiny_tfds.random_images(12, (5, 4, 3), 3)
+    tiny_tfds.write(folder / "tiny" / "1.9.0", images[:6], labels[:6], NAMES)
+    tiny_tfds.write(folder / "tiny" / "1.10.0", images, labels, NAMES)
+    (folder / "tiny" / "2.0.0.incompleteABC").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(("name", "size"), [("tiny", 12), ("tiny:1.10.0", 12), ("tiny:1.9.0", 6)])
+def test_the_newest_version_or_the_one_that_is_named(data_dir, name, size):
+    source = open_source(f"tfds:{name}", data_dir)
+    assert source.class_names == NAMES
+    loaded = source.load(0)
+    images, labels = tiny_tfds.random_images(12, (5, 4, 3), 3)
+    for part in (loaded.train, loaded.test):
+        assert part.inputs.dtype == np.uint8
+        assert part.labels.dtype == np.int32
+        order = [int(np.argmax((images == image).all((1, 2, 3)))) for image in part.inputs]
+        assert sorted(order) == list(range(size))
+        np.testing.assert_array_equal(part.labels, labels[order])
+
+
+def test_grey_images_and_three_hundred_classes(tmp_path):
+    images, labels = tiny_tfds.random_images(300, (4, 4, 1), 300)
+    names = [f"class {k}" for k in range(300)]
+    folder = tmp_path / "grey" / "1.0.0"
+    tiny_tfds.write(folder, images, labels, names, splits=("train", "validation"))
+    loaded = open_source("tfds:grey", tmp_path).load(0)
+    assert loaded.train.inputs.shape == (300, 4, 4, 1)
+    assert sorted(loaded.test.labels.tolist()) == list(range(300))
+
+
+def test_the_folder_is_that_of_tfds(data_dir, monkeypatch):
+    monkeypatch.setenv("TFDS_DATA_DIR", str(data_dir))
+    assert open_source("tfds:tiny").class_names == NAMES
+
+
+def test_data_that_are_not_there_and_no_tensorflow(tmp_path, monkeypatch):
+    monkeypatch.setattr(prepared.importlib.util, "find_spec", lambda name: None)
+    begun = time.monotonic()
+    with pytest.raises(DataError) as raised:
+        open_source("tfds:cifar10", tmp_path)
+    assert time.monotonic() - begun < 5
+    message = str(raised.value)
+    assert f"tfds:cifar10 is not prepared in {tmp_path}" in message
+    assert "pip install 'har_jax[prepare]'" in message
+    assert "config.data.data_dir or TFDS_DATA_DIR" in message
+
+
+def test_no_network_is_noticed_in_seconds():
+    begun = time.monotonic()
+    assert not prepared._any_answers(["https://www.tensorflow.org", "not an address"])
+    assert time.monotonic() - begun < 8
+
+
+def damage_features(folder):
+    (folder / "features.json").write_text("{")
+
+
+def damage_records(folder):
+    for path in folder.glob("*.array_record*"):
+        path.write_bytes(path.read_bytes()[:100])
+
+
+def two_images(folder):
+    features = json.loads((folder / "features.json").read_text())["featuresDict"]["features"]
+    tiny_tfds.write_features(folder, {**features, "second": features["image"]})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (damage_features, r"tfds:tiny: .*1\.10\.0 cannot be read .*: delete it and prepare"),
+        (damage_records, r"examples 0 to 11 of train cannot be read from .*tiny.* delete that"),
+        (two_images, r"has the features image, label, second: .* and there are 2 such images"),
+    ],
+)
+def test_damaged_and_other_data(data_dir, tmp_path, damage, message):
+    shutil.copytree(data_dir / "tiny" / "1.10.0", tmp_path / "tiny" / "1.10.0")
+    damage(tmp_path / "tiny" / "1.10.0")
+    with pytest.raises(DataError, match=message):
+        open_source("tfds:tiny", tmp_path).load(0)
+
+
+def test_other_formats_splits_configs_and_names(tmp_path):
+    images, labels = tiny_tfds.random_images(3, (4, 4, 3), 3)
+    tiny_tfds.write(tmp_path / "old" / "1.0.0", images, labels, NAMES, file_format="tfrecord")
+    tiny_tfds.write(tmp_path / "part" / "1.0.0", images, labels, NAMES, splits=("train",))
+    for config in ("a", "b"):
+        tiny_tfds.write(tmp_path / "many" / config / "1.0.0", images, labels, NAMES)
+    for name, message in {
+        "old": "is prepared as tfrecord in .*: prepare it as array_record",
+        "part": "has the splits train: train, and test or validation, are needed",
+        "many": "holds several configs: write one of tfds:many/a, tfds:many/b",
+        "no such": "is not a name of TFDS: write",
+        "../x": "is not a name of TFDS: write",
+    }.items():
+        with pytest.raises(DataError, match=message):
+            open_source(f"tfds:{name}", tmp_path)
+    assert open_source("tfds:many/b", tmp_path).class_names == NAMES
+
+
+def test_reading_imports_no_tensorflow(data_dir):
+    code = (
+        "import sys; from har_jax.data.sources import open_source; import pathlib; "
+        f"open_source('tfds:tiny', pathlib.Path({str(data_dir)!r})).load(0); "
+        "assert 'tensorflow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason=f"the real CIFAR-10 is not in {SHARED}")
+def test_the_real_cifar10():
+    loaded = open_source("tfds:cifar10", SHARED).load(0)
+    assert loaded.train.inputs.shape == (50000, 32, 32, 3)
+    assert np.bincount(loaded.train.labels).tolist() == [5000] * 10
+    assert np.bincount(loaded.test.labels).tolist() == [1000] * 10
+    pixels = loaded.train.inputs[:5000].reshape(-1, 3) / 255
+    np.testing.assert_allclose(pixels.mean(axis=0), [0.4914, 0.4822, 0.4465], atol=0.01)

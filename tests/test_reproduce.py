@@ -1,0 +1,191 @@
+"""Tables are made from the paper's numbers and runs that are skipped once they are complete."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from har_jax import recipes
+from har_jax.config import base, validate
+from har_jax.registry import METHODS
+from har_jax.reproduce import render
+from har_jax.reproduce.__main__ import SCALES
+from har_jax.reproduce.grid import Grid, Scale
+from har_jax.reproduce.tables import TABLES, Column, Paper, Row, Table, paper
+
+ROOT = pathlib.Path(__file__).parent.parent
+
+
+def tiny_digits():
+    config = base()
+    config.data.train_size = 100
+    config.data.noise.kind = "groups"
+    config.data.noise.groups = ((3, 8),)
+    config.data.noise.rate = 0.4
+    config.model.widths = (4,)
+    config.pretrain.epochs = config.train.epochs = 1.0
+    return config
+
+
+PAPER = Paper(
+    title="A table",
+    metric="top-1 error %",
+    columns=("digits: noisy", "digits: train", "more digits"),
+    rows={
+        "ERM": ((50.0, 1.0), (40.0,), None),
+        "GCE": ((30.0, 1.0), (20.0,), None),
+        "Unif (optimal)": ((45.0, 1.0), (35.0,), None),
+        "HAR": ((40.0, 1.0), (30.0,), None),
+    },
+)
+TABLE = Table(
+    settings={"digits": tiny_digits, "more": tiny_digits},
+    columns=(Column("digits", "noisy"), Column("digits", "all", "train"), Column("more")),
+    rows={
+        "ERM": Row("erm"),
+        "Unif (optimal)": Row("uniform", tuned=True),
+        "HAR": Row("har"),
+    },
+    is_error=True,
+)
+SCALE = Scale(shrink=lambda config: None, strengths=(0.0, 0.1))
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("table")
+    grid = Grid(TABLE, SCALE, ["digits"], [3, 4], workdir)
+    grid.check()
+    return workdir, grid, grid.make(PAPER, jobs=1)
+
+
+def test_cells_are_what_the_runs_reported(made):
+    workdir, _, results = made
+    assert results["columns"] == ["digits: noisy", "digits: train"]
+    assert list(results["rows"]) == list(PAPER.rows)
+    reports = [
+        json.loads((workdir / f"digits/seed-{seed}/default/report/results.json").read_text())
+        for seed in (3, 4)
+    ]
+    for name, method in (("ERM", "erm"), ("HAR", "har")):
+        cell = results["rows"][name]["cells"][0]
+        values = [100 - 100 * r["means"][method]["noisy"]["test_accuracy"] for r in reports]
+        assert cell["here"]["values"] == pytest.approx(values)
+        assert cell["here"]["mean"] == pytest.approx(np.mean(values))
+        assert cell["here"]["std"] == pytest.approx(np.std(values, ddof=1))
+    assert results["rows"]["ERM"]["cells"][1]["paper"] == {"mean": 40.0, "std": None}
+    assert results["rows"]["GCE"]["cells"][0]["here"] is None
+
+
+def test_the_uniform_strength_is_chosen_on_held_out_training_data(made):
+    workdir, _, results = made
+    tuning = results["tuning"]["digits"]
+    assert tuning["seed"] == 3
+    assert tuning["chosen"] == max(tuning["accuracies"], key=lambda pair: pair[1])[0]
+    trial = json.loads(
+        (workdir / "digits/tuning/uniform_strength=0.1/report/results.json").read_text()
+    )
+    assert trial["config"]["data.evaluate_on"] == "validation"
+    assert trial["data"]["train_examples"] + trial["data"]["test_examples"] == 100
+    chosen = f"uniform_strength={tuning['chosen']:g}"
+    assert (workdir / "digits/seed-4" / chosen / "report").exists()
+
+
+def test_what_is_complete_is_skipped(made, capsys):
+    _, grid, results = made
+    assert grid.make(PAPER, jobs=1) == results
+    assert "step" not in capsys.readouterr().out
+
+
+def test_jobs_at_once_give_the_same_numbers(made, tmp_path):
+    _, _, results = made
+    again = Grid(TABLE, SCALE, ["digits"], [3, 4], tmp_path).make(PAPER, jobs=2)
+    assert again == results
+    assert "har: step" in (tmp_path / "digits/seed-3/default/log.txt").read_text()
+
+
+def test_a_run_that_diverges_leaves_its_cells_empty(tmp_path):
+    def diverging():
+        config = tiny_digits()
+        config.optimizer.learning_rate = 1e38
+        return config
+
+    table = Table({"digits": diverging}, TABLE.columns[:2], {"ERM": Row("erm")})
+    results = Grid(table, SCALE, ["digits"], [0], tmp_path).make(PAPER, jobs=1)
+    assert results["rows"]["ERM"]["cells"][0]["here"] == {
+        "values": [None],
+        "mean": None,
+        "std": None,
+    }
+
+
+def test_rendering(made):
+    results = {
+        **made[2],
+        "title": "A table",
+        "metric": "top-1 error %",
+        "is_error": True,
+        "scale": "small",
+        "seeds": [3, 4],
+        "command": "python -m har_jax.reproduce --table=x",
+        "machine": {"jax": "0"},
+    }
+    text = render.markdown(results)
+    assert "| GCE | not implemented yet (30.0 ± 1.0) | not implemented yet (20.0) |" in text
+    cell = results["rows"]["ERM"]["cells"][0]["here"]
+    assert f"| ERM | {cell['mean']:.1f} ± {cell['std']:.1f} (50.0 ± 1.0) |" in text
+    assert "is a reduction" in text
+    assert "chosen by the mean accuracy" in text
+    differences = [
+        f"{har - erm:+.1f}"
+        for erm, har in zip(
+            cell["values"], results["rows"]["HAR"]["cells"][0]["here"]["values"], strict=True
+        )
+    ]
+    assert f"| HAR | {' '.join(differences)} |" in text
+    assert "not implemented yet" in render.terminal(results)
+    assert render.plot(results).startswith("<svg")
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_is_of_the_paper_and_its_configs_are_possible(name, scale, tmp_path):
+    table, reported = TABLES[name], paper(name)
+    assert len(table.columns) == len(reported.columns)
+    assert set(table.rows) <= set(reported.rows)
+    assert all(len(cells) == len(table.columns) for cells in reported.rows.values())
+    assert {column.setting for column in table.columns} == set(table.settings)
+    assert all(row.method in METHODS for row in table.rows.values())
+    Grid(table, SCALES[scale], list(table.settings), [0], tmp_path).check()
+
+
+def test_the_recipe():
+    config = recipes.noisy_and_rare(10)
+    validate(config)
+    assert config.model.depth == 32
+    assert config.optimizer.decay_epochs == (80.0, 100.0)
+    assert config.data.imbalance.classes == ("cat", "dog", "truck", "automobile")
+    tail = recipes.long_tailed(100, 100)
+    tail.reweighting.start_epoch = 80.0
+    recipes.shrink(tail)
+    validate(tail)
+    assert tail.reweighting.start_epoch / tail.train.epochs == pytest.approx(80 / 120)
+    assert tail.optimizer.decay_epochs[0] == tail.reweighting.start_epoch
+
+
+def test_wrong_flags_end_in_one_line():
+    for arguments, message in {
+        (): "--table is missing: take one of cifar10_noisy_rare",
+        ("--table=weights", "--settings=cifar100"): "cifar100 is unknown: weights has cifar10",
+        ("--table=weights", "x"): "'x' is not a flag",
+    }.items():
+        command = [sys.executable, "-m", "har_jax.reproduce", *arguments]
+        run = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert run.returncode == 2
+        assert message in run.stderr
+        assert len(run.stderr.splitlines()) == 1
