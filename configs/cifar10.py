@@ -1,4 +1,4 @@
-"""The paper's first experiment: CIFAR-10 whose noisy classes are rare, at a ratio of 10."""
+"""CIFAR-10 whose noisy classes are rare, at a ratio of 10: the paper's first table."""
 
 from har_jax import recipes
 

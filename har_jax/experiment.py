@@ -94,6 +94,8 @@ class Experiment:
                     f"--stage={stage} needs {needed.path}, which is not complete: run --stage="
                     f"{needed.path.relative_to(self._workdir).parts[0]} first, or leave --stage out"
                 )
+        if not all(entry.folder.is_complete() for entry in entries):
+            _ = self._data  # what is wrong with it is told before anything is written
         for entry in entries:
             if entry.folder.is_complete():
                 print(f"{entry.folder.path}: complete, skipped")

@@ -35,7 +35,7 @@ def data_dir(tmp_path_factory):
     images, labels = tiny_tfds.random_images(12, (5, 4, 3), 3)
     tiny_tfds.write(folder / "tiny" / "1.9.0", images[:6], labels[:6], NAMES)
     tiny_tfds.write(folder / "tiny" / "1.10.0", images, labels, NAMES)
-    (folder / "tiny" / "2.0.0.incompleteABC").mkdir()
+    (folder / "tiny" / "incomplete.ABC_2.0.0").mkdir()
     return folder
 
 

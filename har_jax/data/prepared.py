@@ -190,8 +190,10 @@ def _prepare(name: str, data_dir: pathlib.Path) -> None:
             f"{missing}, and TensorFlow, which prepares it, is not installed: "
             f"pip install 'har_jax[prepare]' and run this again to download it, {elsewhere}"
         )
+    import tensorflow as tf
     import tensorflow_datasets as tfds
 
+    tf.config.set_visible_devices([], "GPU")  # which TensorFlow would fill up, and JAX needs
     try:
         builder = tfds.builder(name, data_dir=data_dir, file_format="array_record")
     except Exception as error:  # tfds.core.DatasetNotFoundError and others

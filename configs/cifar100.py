@@ -1,0 +1,7 @@
+"""CIFAR-100 as it is."""
+
+from har_jax import recipes
+
+
+def get_config():
+    return recipes.cifar(100)

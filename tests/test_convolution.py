@@ -1,0 +1,63 @@
+"""The convolution is lax's, and so are its derivatives of every order."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from har_jax.models.convolution import Options, convolve
+
+
+def plain(x, w, options):
+    return lax.conv_general_dilated(
+        x, w, options.strides, options.padding, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+
+
+def arrays(seed=0):
+    rng = np.random.default_rng(seed)
+    return jnp.asarray(rng.normal(size=(2, 6, 5, 3))), jnp.asarray(rng.normal(size=(3, 3, 3, 4)))
+
+
+def value(conv, x, w, options):
+    return jnp.sum(jnp.sin(conv(x, w, options)))
+
+
+def first(conv, x, w, options):
+    return jax.grad(lambda *xw: value(conv, *xw, options), argnums=(0, 1))(x, w)
+
+
+def second(conv, x, w, options):
+    """The gradient of a norm of the gradients, which differentiates all three forms."""
+    norm = lambda *xw: sum(jnp.sum(jnp.sin(g)) for g in first(conv, *xw, options))
+    return jax.grad(norm, argnums=(0, 1))(x, w)
+
+
+def third(conv, x, w, options):
+    norm = lambda *xw: sum(jnp.sum(g**2) for g in second(conv, *xw, options))
+    return jax.grad(norm, argnums=(0, 1))(x, w)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2), (2, 1)])
+@pytest.mark.parametrize("order", [plain, value, first, second, third])
+def test_derivatives_are_those_of_lax(order, strides):
+    options = Options(strides, ((1, 1), (1, 1)))
+    with jax.enable_x64(True):
+        x, w = arrays()
+        if order is plain:
+            ours, theirs = convolve(x, w, options), plain(x, w, options)
+        else:
+            ours, theirs = order(convolve, x, w, options), order(plain, x, w, options)
+        chex.assert_trees_all_close(ours, theirs, rtol=1e-12)
+
+
+def test_it_can_be_mapped_over_both_operands():
+    options = Options((2, 2), ((1, 1), (1, 1)))
+    with jax.enable_x64(True):
+        stacked = [jnp.stack(pair) for pair in zip(arrays(0), arrays(1), strict=True)]
+        mapped = jax.vmap(lambda x, w: second(convolve, x, w, options))(*stacked)
+        for index in range(2):
+            one = second(plain, *(each[index] for each in stacked), options)
+            chex.assert_trees_all_close([each[index] for each in mapped], list(one), rtol=1e-12)
