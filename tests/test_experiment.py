@@ -123,6 +123,27 @@ class TestMainJob:
         assert "pretrain: losses are not finite after the last step" in run.stderr
         assert not (tmp_path / "pretrain" / "held_out.npz").exists()
 
+    def test_classes_that_do_not_exist_are_told_before_anything_is_written(self, tmp_path):
+        workdir = tmp_path / "new"
+        run = har(*TINY, f"--workdir={workdir}", "--config.data.noise.groups=((3,12),)")
+        assert run.returncode == 1
+        assert "config.data.noise.groups names class 12, which is none of" in run.stderr
+        assert len(run.stderr.splitlines()) == 1
+        assert not workdir.exists()
+
+    def test_no_estimate_where_no_method_needs_one(self, tmp_path):
+        plain = (*TINY, "--config.methods='uniform',", f"--workdir={tmp_path}")
+        run = har(*plain)
+        assert run.returncode == 0, run.stderr
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "train"]
+        assert "tau" not in run.stdout
+        results = json.loads((tmp_path / "report" / "results.json").read_text())
+        assert results["groups"][0]["tau"] is None
+        assert results["groups"][0]["methods"]["uniform"]["strength"] == pytest.approx(0.1)
+        refused = har(*plain, "--stage=estimate")
+        assert refused.returncode == 1
+        assert "--stage=estimate is not needed by any of config.methods" in refused.stderr
+
     def test_a_stage_without_the_one_before_is_refused(self, tmp_path):
         run = har(*TINY, f"--workdir={tmp_path}", "--stage=train")
         assert run.returncode == 1

@@ -178,9 +178,11 @@ def test_the_recipe():
 
 def test_wrong_flags_end_in_one_line():
     for arguments, message in {
-        (): "--table is missing: take one of cifar10_noisy_rare",
+        (): "arguments are required: --table; --help says more",
+        ("--table=imdb",): "invalid choice: 'imdb' (choose from",
+        ("--table=weights", "--seeds=0"): "--seeds: 0 must be positive",
         ("--table=weights", "--settings=cifar100"): "cifar100 is unknown: weights has cifar10",
-        ("--table=weights", "x"): "'x' is not a flag",
+        ("--table=weights", "x"): "unrecognized arguments: x",
     }.items():
         command = [sys.executable, "-m", "har_jax.reproduce", *arguments]
         run = subprocess.run(

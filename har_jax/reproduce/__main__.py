@@ -1,22 +1,20 @@
 """The paper's tables, made again.
 
-python -m har_jax.reproduce --table=cifar10_noisy_rare [--seeds=3] [--scale=small]
-                            [--settings=ratio10] [--workdir=runs/reproduce] [--jobs=2]
-                            [--data_dir=FOLDER]
-
 Trains every row that is implemented, in every setting of the table and with every seed, prints
 the table with the paper's numbers beside, and writes WORKDIR/TABLE-SCALE/table.md, table.json
 and table.svg. The same command goes on where it was cut, and skips what is complete.
 """
 
+import argparse
 import os
 import pathlib
 import platform
 import shlex
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from absl import app, flags, logging
+from absl import logging
 
 from har_jax import recipes
 from har_jax.config import ConfigError
@@ -32,31 +30,27 @@ SCALES = {
     "small": Scale(shrink=recipes.shrink, strengths=(0.03, 0.1, 0.3)),
 }
 
-_TABLE = flags.DEFINE_enum("table", None, list(TABLES), "The table.")
-_SEEDS = flags.DEFINE_integer("seeds", 3, "How many seeds.", lower_bound=1)
-_FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.", lower_bound=0)
-_SCALE = flags.DEFINE_enum(
-    "scale", "full", list(SCALES), "small: the fixed reduction of har_jax.recipes.shrink."
-)
-_SETTINGS = flags.DEFINE_list("settings", [], "Some of the table's settings; all if not given.")
-_WORKDIR = flags.DEFINE_string("workdir", "runs/reproduce", "Where the results go.")
-_JOBS = flags.DEFINE_integer(
-    "jobs", 1, "How many runs at once; they share the CPU cores out.", lower_bound=1
-)
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given."
-)
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        _exit(f"{message}; --help says more")
 
 
-def main(arguments: list[str]) -> None:
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
-    if len(arguments) > 1:
-        _exit(f"{arguments[1]!r} is not a flag: see --help")
-    if _TABLE.value is None:
-        _exit(f"--table is missing: take one of {', '.join(TABLES)}")
+def main(arguments: Sequence[str]) -> None:
+    logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
+    options = _parser().parse_args(arguments)
+    table = TABLES[options.table]
+    settings = options.settings.split(",") if options.settings else list(table.settings)
+    if unknown := [setting for setting in settings if setting not in table.settings]:
+        _exit(
+            f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}"
+        )
+    folder = pathlib.Path(options.workdir).expanduser() / f"{options.table}-{options.scale}"
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
     try:
-        results = _reproduce(_TABLE.value)
+        grid.check()
+        results = _reproduce(grid, options, shlex.join(arguments))
     except ConfigError as error:
         _exit(str(error))
     except (StageError, DataError, OSError) as error:
@@ -66,36 +60,49 @@ def main(arguments: list[str]) -> None:
     print(render.terminal(results))
 
 
-def _reproduce(name: str) -> dict[str, Any]:
-    table, reported = TABLES[name], paper(name)
-    settings = _SETTINGS.value or list(table.settings)
-    if unknown := [setting for setting in settings if setting not in table.settings]:
-        _exit(f"--settings={unknown[0]} is unknown: {name} has {', '.join(table.settings)}")
-    folder = pathlib.Path(_WORKDIR.value).expanduser() / f"{name}-{_SCALE.value}"
-    grid = Grid(
-        table,
-        SCALES[_SCALE.value],
-        settings,
-        range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value),
-        folder,
-        _DATA_DIR.value,
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m har_jax.reproduce",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    grid.check()
+    add = parser.add_argument
+    add("--table", required=True, choices=TABLES, help="the table")
+    add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
+    add("--seeds", type=_positive, default=3, help="how many seeds (3)")
+    add("--first_seed", type=int, default=0, help="the first of them (0)")
+    add("--scale", choices=SCALES, default="full", help="small: the reduction of har_jax.recipes")
+    add(
+        "--jobs", type=_positive, default=1, help="how many runs at once, sharing CPU cores out (1)"
+    )
+    add("--workdir", default="runs/reproduce", help="where results go (runs/reproduce)")
+    add("--data_dir", help="of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"{number} must be positive")
+    return number
+
+
+def _reproduce(grid: Grid, options: argparse.Namespace, arguments: str) -> dict[str, Any]:
+    reported = paper(options.table)
     results = {
-        "table": name,
+        "table": options.table,
         "title": reported.title,
         "metric": reported.metric,
-        "is_error": table.is_error,
-        "scale": _SCALE.value,
+        "is_error": grid.table.is_error,
+        "scale": options.scale,
         "seeds": list(grid.seeds),
-        **grid.make(reported, _JOBS.value),
-        "command": f"python -m har_jax.reproduce {shlex.join(sys.argv[1:])}",
+        **grid.make(reported, options.jobs),
+        "command": f"python -m har_jax.reproduce {arguments}",
         "machine": _machine(),
     }
-    write_json(folder / "table.json", results)
-    write_text(folder / "table.md", render.markdown(results))
-    write_text(folder / "table.svg", render.plot(results))
-    print(f"table: {folder / 'table.md'}, table.json, table.svg")
+    write_json(grid.workdir / "table.json", results)
+    write_text(grid.workdir / "table.md", render.markdown(results))
+    write_text(grid.workdir / "table.svg", render.plot(results))
+    print(f"table: {grid.workdir / 'table.md'}, table.json, table.svg")
     return results
 
 
@@ -118,4 +125,4 @@ def _exit(message: str, status: int = 2) -> NoReturn:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    main(sys.argv[1:])
