@@ -1,7 +1,7 @@
 """The training set of an experiment: a source's, made smaller, noisy and imbalanced."""
 
 import dataclasses
-import difflib
+import functools
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from har_jax import seeds
-from har_jax.data.examples import DataError, Examples, check_labels
+from har_jax.data.classes import class_ids
+from har_jax.data.examples import DataError, Examples
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
 from har_jax.data.noise import exchange_within_groups
 from har_jax.data.sources import open_source
@@ -68,25 +69,6 @@ class TrainingData:
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class Protocol:
-    """What is done to a source's training set, with classes as ids.
-
-    Attributes:
-      noise_groups: Between which classes labels are exchanged.
-      noise_rate: The share of every one of these classes that is mislabelled.
-      imbalance: ``"none"``, ``"step"`` or ``"exponential"``.
-      rare_classes: Those that the imbalance makes rare.
-      ratio: Of the imbalance.
-    """
-
-    noise_groups: tuple[tuple[int, ...], ...]
-    noise_rate: float
-    imbalance: str
-    rare_classes: tuple[int, ...]
-    ratio: float
-
-
 def load(
     source: str,
     noise: Mapping[str, Any],
@@ -120,7 +102,7 @@ def load(
         anything is loaded, where that can be known.
     """
     found = open_source(source, data_dir)
-    protocol = _protocol(source, found.class_names, noise, imbalance)
+    corruption = _corruption(source, found.class_names, noise, imbalance)
     dataset = found.load(seeds.derive(seed, "test split"))
     num_classes = len(dataset.class_names)
 
@@ -135,10 +117,9 @@ def load(
         train = train.take(subset)
     clean = train.labels
     noisy = exchange_within_groups(
-        clean, protocol.noise_groups, protocol.noise_rate, seeds.derive(seed, "noise")
+        clean, corruption.groups, corruption.rate, seeds.derive(seed, "noise")
     )
-    check_labels(noisy, num_classes, "noisy train")
-    kept = _make_rare(noisy, num_classes, protocol, seeds.derive(seed, "imbalance"))
+    kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
     train, clean, test = Examples(train.inputs[kept], noisy[kept]), clean[kept], dataset.test
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
@@ -152,30 +133,47 @@ def load(
         clean_labels=clean,
         test=test,
         class_names=dataset.class_names,
-        noisy_classes=tuple(sorted(label for group in protocol.noise_groups for label in group)),
-        rare_classes=protocol.rare_classes,
+        noisy_classes=tuple(sorted(label for group in corruption.groups for label in group)),
+        rare_classes=corruption.rare,
     )
 
 
-def _protocol(
+@dataclasses.dataclass(frozen=True)
+class _Corruption:
+    """What is done to a source's training set, with classes as ids.
+
+    Attributes:
+      groups: Between which classes labels are exchanged.
+      rate: The share of every one of these classes that is mislabelled.
+      imbalance: ``"none"``, ``"step"`` or ``"exponential"``.
+      rare: The classes that the imbalance makes rare.
+      ratio: Of the imbalance.
+    """
+
+    groups: tuple[tuple[int, ...], ...]
+    rate: float
+    imbalance: str
+    rare: tuple[int, ...]
+    ratio: float
+
+
+def _corruption(
     source: str,
     class_names: Sequence[str],
     noise: Mapping[str, Any],
     imbalance: Mapping[str, Any],
-) -> Protocol:
+) -> _Corruption:
     everything = tuple(range(len(class_names)))
+    ids = functools.partial(class_ids, class_names=class_names, source=source)
     groups: tuple[tuple[int, ...], ...] = ()
     if noise["kind"] == "symmetric":
         groups = (everything,)
     elif noise["kind"] == "groups":
-        groups = tuple(
-            _ids("noise.groups", source, class_names, group) for group in noise["groups"]
-        )
-        _once("noise.groups", [label for group in groups for label in group], class_names)
+        groups = tuple(ids(group, key="data.noise.groups") for group in noise["groups"])
+        ids([label for group in groups for label in group], key="data.noise.groups")
     rare: tuple[int, ...] = ()
     if imbalance["kind"] == "step":
-        rare = _ids("imbalance.classes", source, class_names, imbalance["classes"])
-        _once("imbalance.classes", rare, class_names)
+        rare = ids(imbalance["classes"], key="data.imbalance.classes")
         if len(rare) == len(class_names):
             raise DataError(
                 f"config.data.imbalance.classes names all {len(rare)} classes of {source}: leave "
@@ -183,50 +181,20 @@ def _protocol(
             )
     elif imbalance["kind"] == "exponential":
         rare = everything[(len(everything) + 1) // 2 :]
-    return Protocol(
-        noise_groups=groups,
-        noise_rate=noise["rate"] if groups else 0.0,
+    return _Corruption(
+        groups=groups,
+        rate=noise["rate"] if groups else 0.0,
         imbalance=imbalance["kind"],
-        rare_classes=tuple(sorted(rare)),
+        rare=tuple(sorted(rare)),
         ratio=imbalance["ratio"] if imbalance["kind"] != "none" else 1.0,
     )
 
 
-def _ids(
-    key: str, source: str, class_names: Sequence[str], classes: Sequence[int | str]
-) -> tuple[int, ...]:
-    ids = []
-    for entry in classes:
-        if isinstance(entry, str) and entry in class_names:
-            ids.append(class_names.index(entry))
-        elif isinstance(entry, int) and 0 <= entry < len(class_names):
-            ids.append(entry)
-        else:
-            near = difflib.get_close_matches(str(entry), class_names, n=1)
-            remedy = f"did you mean {near[0]!r}?" if near else f"they are {_listing(class_names)}"
-            raise DataError(
-                f"config.data.{key} names class {entry!r}, which is none of the "
-                f"{len(class_names)} classes of {source}: {remedy}"
-            )
-    return tuple(ids)
-
-
-def _once(key: str, ids: Sequence[int], class_names: Sequence[str]) -> None:
-    for label in ids:
-        if ids.count(label) > 1:
-            raise DataError(
-                f"config.data.{key} names class {label} ({class_names[label]!r}) twice: remove one"
-            )
-
-
-def _listing(class_names: Sequence[str]) -> str:
-    shown = ", ".join(f"{label} {name!r}" for label, name in enumerate(class_names[:10]))
-    return shown if len(class_names) <= 10 else f"{shown}, ... {len(class_names) - 1}"
-
-
-def _make_rare(labels: np.ndarray, num_classes: int, protocol: Protocol, seed: int) -> np.ndarray:
-    if protocol.imbalance == "step":
-        return step_imbalance(labels, protocol.rare_classes, protocol.ratio, seed)
-    if protocol.imbalance == "exponential":
-        return exponential_imbalance(labels, num_classes, protocol.ratio, seed)
+def _make_rare(
+    labels: np.ndarray, num_classes: int, corruption: _Corruption, seed: int
+) -> Int[np.ndarray, " kept"]:
+    if corruption.imbalance == "step":
+        return step_imbalance(labels, corruption.rare, corruption.ratio, seed)
+    if corruption.imbalance == "exponential":
+        return exponential_imbalance(labels, num_classes, corruption.ratio, seed)
     return np.arange(len(labels))

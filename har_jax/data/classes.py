@@ -1,0 +1,47 @@
+"""Classes by id or by name, as configs give them."""
+
+import difflib
+from collections.abc import Sequence
+
+from har_jax.data.examples import DataError
+
+
+def class_ids(
+    classes: Sequence[int | str], class_names: Sequence[str], *, key: str, source: str
+) -> tuple[int, ...]:
+    """The ids of classes.
+
+    Args:
+      classes: Ids or names.
+      class_names: ``K`` names, in the order of the ids.
+      key: The config key that names them, for errors.
+      source: Whose classes they are, for errors.
+
+    Raises:
+      DataError: if there is no such class, or one is named twice.
+    """
+    ids = tuple(_class_id(entry, class_names, key, source) for entry in classes)
+    for label in ids:
+        if ids.count(label) > 1:
+            raise DataError(
+                f"config.{key} names class {label} ({class_names[label]!r}) twice: remove one"
+            )
+    return ids
+
+
+def _class_id(entry: int | str, class_names: Sequence[str], key: str, source: str) -> int:
+    if isinstance(entry, str) and entry in class_names:
+        return class_names.index(entry)
+    if isinstance(entry, int) and 0 <= entry < len(class_names):
+        return entry
+    near = difflib.get_close_matches(str(entry), class_names, n=1)
+    remedy = f"did you mean {near[0]!r}?" if near else f"they are {_listing(class_names)}"
+    raise DataError(
+        f"config.{key} names class {entry!r}, which is none of the {len(class_names)} classes of "
+        f"{source}: {remedy}"
+    )
+
+
+def _listing(class_names: Sequence[str]) -> str:
+    shown = ", ".join(f"{label} {name!r}" for label, name in enumerate(class_names[:10]))
+    return shown if len(class_names) <= 10 else f"{shown}, ... {len(class_names) - 1}"
