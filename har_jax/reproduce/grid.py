@@ -13,7 +13,6 @@ from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
 
 VALIDATION_FRACTION = 0.2
-_STRENGTH = "regularizer.uniform_strength"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,11 +21,12 @@ class Scale:
 
     Attributes:
       shrink: Makes a full-size config smaller, in place.
-      strengths: Of uniform regularization, among which the best is looked for.
+      strengths: By config key, those among which the best is looked for. Rows that tune another
+        key are left out.
     """
 
     shrink: Callable[[config_dict.ConfigDict], None]
-    strengths: tuple[float, ...]
+    strengths: Mapping[str, tuple[float, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Grid:
       table: What its rows and columns are.
       scale: How large the runs are.
       settings: Some of the table's.
-      seeds: All are run in every setting; uniform strengths are chosen with the first.
+      seeds: All are run in every setting; strengths are chosen with the first.
       workdir: Holds ``SETTING/seed-S/RUN`` and ``SETTING/tuning/RUN``.
       data_dir: Of every config.
     """
@@ -52,39 +52,57 @@ class Grid:
     def check(self) -> None:
         """Raises :class:`har_jax.config.ConfigError` if a run's config is impossible."""
         for setting in self.settings:
-            for row in self.table.rows.values():
+            for row in self.rows.values():
                 self._run(setting, self.seeds[0], [row])
+
+    @property
+    def rows(self) -> dict[str, Row]:
+        """The table's, but those that tune what is not tuned at this scale."""
+        rows = self.table.rows.items()
+        return {name: row for name, row in rows if row.tunes in (None, *self.scale.strengths)}
 
     def make(self, paper: Paper, jobs: int) -> dict[str, Any]:
         """Makes all runs and gathers their numbers.
 
         Returns:
-          ``columns``, the names of those that the settings fill; ``rows``, by name all of the
-          paper's: ``method``, ``implemented`` and one of ``cells`` for each column; ``tuning``,
-          by setting. A cell holds ``here`` and ``paper``: ``mean`` and ``std``, in percent, and
+          ``columns``, the names of those that the settings fill; ``rows``, by name those of the
+          paper and those that it has not: ``method``, ``implemented`` and one of ``cells`` for
+          each column; ``tuning``, one for each setting and key. A cell holds ``here`` and
+          ``paper``, or None for what is not there: ``mean`` and ``std``, in percent, and
           ``values`` by seed. A ``std`` is of two values or more. Runs that diverged have None.
         """
-        rows = self.table.rows
-        fixed = {name: row for name, row in rows.items() if not row.tuned}
-        tuned = {name: row for name, row in rows.items() if row.tuned}
-        trials = {setting: self._trials(setting) if tuned else {} for setting in self.settings}
+        fixed = {name: row for name, row in self.rows.items() if row.tunes is None}
+        tuned = {name: row for name, row in self.rows.items() if row.tunes is not None}
+        trials = {
+            (setting, row): self._trials(setting, row)
+            for setting in self.settings
+            for row in tuned.values()
+        }
         plan = self._plan(dict.fromkeys(self.settings, fixed))
         # First what needs no tuning, and the tuning itself; then what was tuned.
         first = [*plan.values(), *(run for runs in trials.values() for run in runs.values())]
         made = _execute(first, jobs)
         tuning = {
-            setting: self._choose(setting, {s: made[run.workdir] for s, run in runs.items()})
-            for setting, runs in trials.items()
-            if runs
+            place: self._choose(*place, {s: made[run.workdir] for s, run in runs.items()})
+            for place, runs in trials.items()
         }
         plan |= self._plan(
             {
-                setting: {name: _with(row, found["chosen"]) for name, row in tuned.items()}
-                for setting, found in tuning.items()
+                setting: {
+                    name: row.with_strength(tuning[setting, row]["chosen"])
+                    for name, row in tuned.items()
+                }
+                for setting in self.settings
             }
         )
         made |= _execute([run for run in plan.values() if run.workdir not in made], jobs)
         results = {place: made[run.workdir] for place, run in plan.items()}
+        return {**self._numbers(paper, results), "tuning": list(tuning.values())}
+
+    def _numbers(
+        self, paper: Paper, results: Mapping[tuple[str, str, int], Results | None]
+    ) -> dict[str, Any]:
+        rows = self.rows
         columns = [
             (index, column)
             for index, column in enumerate(self.table.columns)
@@ -99,14 +117,13 @@ class Grid:
                     "cells": [
                         {
                             "here": self._cell(name, column, results) if name in rows else None,
-                            "paper": _reported(cells[index]),
+                            "paper": _reported(paper.rows.get(name), index),
                         }
                         for index, column in columns
                     ],
                 }
-                for name, cells in paper.rows.items()
+                for name in {**paper.rows, **rows}
             },
-            "tuning": tuning,
         }
 
     def _plan(self, rows: Mapping[str, Mapping[str, Row]]) -> dict[tuple[str, str, int], Run]:
@@ -126,23 +143,32 @@ class Grid:
         validate(config)
         return Run(config, self.workdir / setting / f"seed-{seed}" / _folder(overrides))
 
-    def _trials(self, setting: str) -> dict[float, Run]:
-        """Uniform regularization of every strength, tested on a part of the training set."""
+    def _trials(self, setting: str, row: Row) -> dict[float, Run]:
+        """The row with every strength, tested on a part of the training set."""
+        assert row.tunes is not None
         runs = {}
-        for strength in self.scale.strengths:
-            overrides = {_STRENGTH: strength}
+        for strength in self.scale.strengths[row.tunes]:
+            overrides = row.with_strength(strength).overrides
             config = self._config(setting, overrides, self.seeds[0])
-            config.methods = ("uniform",)
+            config.methods = (row.method,)
             config.data.evaluate_on = "validation"
             config.data.validation_fraction = VALIDATION_FRACTION
             validate(config)
             runs[strength] = Run(config, self.workdir / setting / "tuning" / _folder(overrides))
         return runs
 
-    def _choose(self, setting: str, results: Mapping[float, Results | None]) -> dict[str, Any]:
-        accuracies = [(s, _percent(r, "uniform", Column(setting))) for s, r in results.items()]
+    def _choose(
+        self, setting: str, row: Row, results: Mapping[float, Results | None]
+    ) -> dict[str, Any]:
+        accuracies = [(s, _percent(r, row.method, Column(setting))) for s, r in results.items()]
         chosen, _ = max(accuracies, key=lambda pair: -1.0 if pair[1] is None else pair[1])
-        return {"seed": self.seeds[0], "chosen": chosen, "accuracies": accuracies}
+        return {
+            "setting": setting,
+            "key": row.tunes,
+            "seed": self.seeds[0],
+            "chosen": chosen,
+            "accuracies": accuracies,
+        }
 
     def _config(
         self, setting: str, overrides: Mapping[str, Any], seed: int
@@ -157,7 +183,7 @@ class Grid:
     def _cell(
         self, name: str, column: Column, results: Mapping[tuple[str, str, int], Results | None]
     ) -> dict[str, Any]:
-        method = self.table.rows[name].method
+        method = self.rows[name].method
         values = [
             _percent(results[name, column.setting, seed], method, column) for seed in self.seeds
         ]
@@ -176,10 +202,6 @@ def _execute(runs: Sequence[Run], jobs: int) -> dict[pathlib.Path, Results | Non
     return dict(zip(once, execute(list(once.values()), jobs), strict=True))
 
 
-def _with(row: Row, strength: float) -> Row:
-    return dataclasses.replace(row, overrides={**row.overrides, _STRENGTH: strength})
-
-
 def _folder(overrides: Mapping[str, Any]) -> str:
     """The name of a run: what it changes in the setting."""
     changes = [f"{key.rpartition('.')[2]}={value:g}" for key, value in overrides.items()]
@@ -194,6 +216,9 @@ def _percent(results: Results | None, method: str, column: Column) -> float | No
     return None if share is None else 100 * share
 
 
-def _reported(cell: tuple[float, ...] | None) -> dict[str, float | None]:
-    mean, std = (*(cell or ()), None, None)[:2]
-    return {"mean": mean, "std": std}
+def _reported(
+    cells: tuple[tuple[float, ...] | None, ...] | None, index: int
+) -> dict[str, float | None] | None:
+    if cells is None or (cell := cells[index]) is None:
+        return None
+    return {"mean": cell[0], "std": cell[1] if len(cell) > 1 else None}

@@ -50,12 +50,12 @@ def markdown(results: Mapping[str, Any]) -> str:
         lines += [*_markdown_table([head, *gains]), ""]
     head = ["by seed", *(str(seed) for seed in seeds)]
     lines += [*_markdown_table([head, *_by_seed(results)]), ""]
-    for setting, tuning in results["tuning"].items():
+    for tuning in results["tuning"]:
         tried = ", ".join(f"{s:g}: {_number(a)}" for s, a in tuning["accuracies"])
         lines += [
-            f"Strength of uniform regularization in {setting}: {tuning['chosen']:g}, chosen by the "
-            "mean accuracy over classes on a fifth of the noisy training set that was held out, "
-            f"seed {tuning['seed']} only ({tried}).",
+            f"`{tuning['key']}` in {tuning['setting']} is {tuning['chosen']:g}, chosen by the mean "
+            "accuracy over classes on a fifth of the noisy training set that was held out, seed "
+            f"{tuning['seed']} only ({tried}).",
             "",
         ]
     machine = ", ".join(f"{key} {value}" for key, value in results["machine"].items())
@@ -72,8 +72,8 @@ def plot(results: Mapping[str, Any]) -> str:
     for place, (axes, column) in enumerate(zip(panels, columns, strict=True)):
         cells = [row["cells"][place] for row in rows.values()]
         for shift, source, color in ((-0.2, "here", "#2ca02c"), (0.2, "paper", "#bbbbbb")):
-            means = [_or(cell[source]["mean"], np.nan) for cell in cells]
-            errors = [_or(cell[source]["std"], 0.0) for cell in cells]
+            means = [_or(cell[source] and cell[source]["mean"], np.nan) for cell in cells]
+            errors = [_or(cell[source] and cell[source]["std"], 0.0) for cell in cells]
             axes.bar(x + shift, means, 0.4, yerr=errors, capsize=3, color=color, label=source)
         axes.set_xticks(x, list(rows), rotation=20, ha="right")
         axes.set_title(column, fontsize="medium")
@@ -84,7 +84,7 @@ def plot(results: Mapping[str, Any]) -> str:
 
 def _beside(cell: Mapping[str, Any]) -> str:
     here = _spread(cell["here"]) if cell["here"] else "not implemented yet"
-    return f"{here} ({_spread(cell['paper'])})"
+    return f"{here} ({_spread(cell['paper'])})" if cell["paper"] else here
 
 
 def _spread(cell: Mapping[str, Any]) -> str:

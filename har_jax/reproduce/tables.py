@@ -18,13 +18,23 @@ class Row:
 
     Attributes:
       method: A name in :data:`har_jax.registry.METHODS`.
-      overrides: Of the setting's config, by dotted key.
-      tuned: Whether the strength of uniform regularization is chosen on validation data.
+      changes: What it changes in the setting's config: dotted keys and values.
+      tunes: The key of a strength that is chosen on validation data, if one is.
     """
 
     method: str
-    overrides: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    tuned: bool = False
+    changes: tuple[tuple[str, Any], ...] = ()
+    tunes: str | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The changes as a dictionary."""
+        return dict(self.changes)
+
+    def with_strength(self, strength: float) -> "Row":
+        """The row with what it tunes set to this."""
+        assert self.tunes is not None
+        return dataclasses.replace(self, changes=(*self.changes, (self.tunes, strength)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +59,8 @@ class Table:
     Attributes:
       settings: The config of each setting.
       columns: In the order of the paper's.
-      rows: By the paper's names; those that are missing here have no implementation yet.
+      rows: By the paper's names, and some that it has not; those of the paper that are missing
+        here have no implementation yet.
       is_error: Whether the numbers are errors in place of accuracies.
     """
 
@@ -92,11 +103,12 @@ def paper(name: str) -> Paper:
 
 
 def _uniform(strength: float) -> Row:
-    return Row("uniform", {"regularizer.uniform_strength": strength})
+    return Row("uniform", ((UNIFORM, strength),))
 
 
-_ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tuned=True)
-_DRW = {"reweighting.start_epoch": 80.0}
+UNIFORM, ADAPTIVE = "regularizer.uniform_strength", "regularizer.strength"
+_ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tunes=UNIFORM)
+_DRW = (("reweighting.start_epoch", 80.0),)
 _of = functools.partial
 
 TABLES: Mapping[str, Table] = {
@@ -110,7 +122,12 @@ TABLES: Mapping[str, Table] = {
             for setting in ("ratio10", "ratio100")
             for part in ("noisy", "clean")
         ),
-        rows={"ERM": _ERM, "Unif-reg (optimal)": _TUNED, "HAR": _HAR},
+        rows={
+            "ERM": _ERM,
+            "Unif-reg (optimal)": _TUNED,
+            "HAR": _HAR,
+            "HAR (optimal)": Row("har", tunes=ADAPTIVE),
+        },
     ),
     "cifar_hetero": Table(
         settings={
