@@ -23,7 +23,7 @@ from ml_collections import config_dict
 from har_jax import seeds
 from har_jax.build import make_method, num_steps
 from har_jax.config import flatten
-from har_jax.data import Examples, TrainingData, load, stratified_split
+from har_jax.data import DataError, Examples, TrainingData, load, stratified_split
 from har_jax.files import read_arrays, write_arrays, write_json
 from har_jax.methods import Method
 from har_jax.registry import METHODS, Setting
@@ -143,6 +143,7 @@ class Experiment:
                 train_size=config.data.train_size,
                 validation_fraction=config.data.validation_fraction,
             )
+            _check_channels(config.data, self._loaded)
             for key, value in self._loaded.summary().items():
                 print(f"data: {key} {value}")
         return self._loaded
@@ -257,10 +258,23 @@ class Experiment:
             statistics=self._statistics() if entry.estimates else None,
             seed=seeds.derive(self._config.seed, "strength"),
         )
-        return entry.strength(setting)
+        try:
+            return entry.strength(setting)
+        except ValueError as error:
+            raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
+
+
+def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:
+    channels = data.train.inputs.shape[-1]
+    for key in ("mean", "std"):
+        if config[key] is not None and len(config[key]) not in (1, channels):
+            raise DataError(
+                f"config.data.{key}={config[key]} has {len(config[key])} numbers, and images of "
+                f"{config.source} have {channels} channels"
+            )
 
 
 def _evaluate(name: str, method: Method, state: Any, *parts: Examples) -> list[Evaluation]:

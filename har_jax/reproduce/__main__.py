@@ -30,7 +30,7 @@ SCALES = {
     # 0.1 belongs to a sum over the 30 taps of ResNet-32, and there are 6 here.
     "small": Scale(
         shrink=recipes.shrink,
-        strengths={UNIFORM: (0.03, 0.1, 0.3), ADAPTIVE: (0.1, 0.3, 1.0)},
+        strengths=dict.fromkeys((UNIFORM, ADAPTIVE), (0.03, 0.1, 0.3)),
     ),
 }
 
