@@ -1,6 +1,7 @@
 """From a config's sections to models, optimizers and methods."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,6 +52,12 @@ def make_method(
     total_steps = num_steps(epochs, len(labels), config.batch_size)
     loss_weights = None
     if reweighting and config.reweighting.start_epoch is not None:
+        if config.reweighting.start_epoch >= epochs:
+            warnings.warn(
+                f"{name}: losses are never reweighted, since training ends at epoch {epochs:g} and "
+                f"config.reweighting.start_epoch={config.reweighting.start_epoch:g}",
+                stacklevel=2,
+            )
         counts = np.bincount(labels, minlength=num_classes)
         loss_weights = methods.deferred_weights(
             methods.class_balanced_weights(counts, config.reweighting.beta),

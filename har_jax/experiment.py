@@ -99,6 +99,8 @@ class Experiment:
         for entry in entries:
             if entry.folder.is_complete():
                 print(f"{entry.folder.path}: complete, skipped")
+                if entry.stage == "report":
+                    print(f"report: {entry.folder.path / 'index.html'}")
                 continue
             entry.folder.begin()
             entry.run()

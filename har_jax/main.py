@@ -12,6 +12,7 @@ for example --config.seed=1 --config.regularizer.strength=0.3.
 import pathlib
 import re
 import sys
+import warnings
 
 from absl import app, flags, logging
 from ml_collections import config_flags
@@ -39,6 +40,7 @@ def main(_: list[str]) -> None:
     from har_jax.train.compilation import use_compilation_cache
 
     use_compilation_cache()
+    warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
     workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
     if "://" in str(_WORKDIR.value):

@@ -149,6 +149,24 @@ def test_augmentation_sees_a_new_key_each_step_and_prediction_sees_none():
     )
 
 
+@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+def test_preprocessing_comes_after_augmentation_and_in_prediction(name):
+    halve = lambda inputs: inputs.astype(jnp.float32) / 2
+    shift = lambda key, inputs: inputs + 1
+    data = batch()
+    whole = {**data, "inputs": jnp.arange(24, dtype=jnp.uint8).reshape(6, 4)}
+    halved = {**data, "inputs": (jnp.arange(24.0).reshape(6, 4) + 1) / 2}
+    state, after, _ = first_step(make(name, augment=shift, preprocess=halve), whole)
+    _, expected, _ = first_step(make(name), halved)
+    chex.assert_trees_all_close(after.params, expected.params, rtol=1e-6)
+    predict = make(name, augment=shift, preprocess=halve).predict
+    np.testing.assert_allclose(
+        predict(state.variables, whole["inputs"]),
+        make(name).predict(state.variables, whole["inputs"] / jnp.float32(2)),
+        rtol=1e-6,
+    )
+
+
 def test_methods_vmap_over_seeds():
     method, data = make("har"), batch()
     keys = jax.random.split(jax.random.key(0), 2)

@@ -76,8 +76,8 @@ def test_data_that_are_not_there_and_no_tensorflow(tmp_path, monkeypatch):
     assert time.monotonic() - begun < 5
     message = str(raised.value)
     assert f"tfds:cifar10 is not prepared in {tmp_path}" in message
-    assert "pip install 'har_jax[prepare]'" in message
-    assert "config.data.data_dir or TFDS_DATA_DIR" in message
+    assert "pip install -e '.[prepare]'" in message
+    assert "TFDS_DATA_DIR (or config.data.data_dir)" in message
 
 
 def test_no_network_is_noticed_in_seconds():

@@ -5,6 +5,8 @@ import pytest
 
 import har_jax
 from har_jax import group_statistics, noise_frequency_tau, scale_to_maximum
+from har_jax.registry import METHODS, Setting
+from har_jax.strength import inverse_strength, random_strength
 
 
 def test_by_hand():
@@ -103,6 +105,36 @@ def test_errors_name_the_value(call, message):
 def test_integers_of_any_width_keep_their_value():
     groups = np.array([0, 299, 299], np.uint16)
     assert group_statistics(groups, groups, np.ones(3)).groups.tolist() == [0, 299]
+
+
+def test_ablations_keep_the_mean_strength():
+    strength = np.repeat([0.1, 0.02, 0.05], (100, 800, 300))
+    inverse = inverse_strength(strength)
+    assert inverse.mean() == pytest.approx(strength.mean())
+    np.testing.assert_allclose(inverse * strength, inverse[0] * strength[0])
+    drawn = random_strength(np.tile(strength, 100), seed=0)
+    assert drawn.mean() == pytest.approx(strength.mean(), rel=0.01)
+    assert 0 <= drawn.min() < 0.01 * strength.mean()
+    assert 1.99 * strength.mean() < drawn.max() <= 2 * strength.mean()
+    np.testing.assert_array_equal(drawn, random_strength(np.tile(strength, 100), seed=0))
+    with pytest.raises(ValueError, match="needs it to be positive, and 1 of 2 are not"):
+        inverse_strength(np.array([0.0, 1.0]))
+
+
+def test_strengths_of_the_methods_that_a_config_can_name():
+    labels = np.array([0, 0, 0, 1])
+    statistics = group_statistics(labels, np.array([0, 0, 1]), np.array([0, 1, 1]))
+    regularizer = {"strength": 0.2, "uniform_strength": 0.03}
+    setting = Setting(regularizer, labels, statistics, seed=0)
+    strengths = {name: e.strength and e.strength(setting) for name, e in METHODS.items()}
+    assert strengths.pop("erm") is None
+    assert strengths.pop("uniform").tolist() == [0.03] * 4
+    adaptive = strengths.pop("har")
+    assert adaptive[3] == 0.2
+    np.testing.assert_allclose(adaptive[:3], 0.2 * statistics.tau[0] / statistics.tau[1])
+    assert strengths.pop("har_inverse").mean() == pytest.approx(adaptive.mean())
+    assert np.all(strengths.pop("har_random") < 2 * adaptive.mean())
+    assert not strengths
 
 
 def test_public_names():

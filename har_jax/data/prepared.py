@@ -1,7 +1,7 @@
 """Image classification sets of TensorFlow Datasets, read without TensorFlow.
 
 What is prepared on this machine is read without touching the network. What is not is
-downloaded and prepared, for which TensorFlow is needed (``pip install 'har_jax[prepare]'``).
+downloaded and prepared, for which TensorFlow is needed (the extra ``prepare``).
 """
 
 import dataclasses
@@ -184,11 +184,12 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
 
 def _prepare(name: str, data_dir: pathlib.Path) -> None:
     missing = f"tfds:{name} is not prepared in {data_dir}"
-    elsewhere = "or point config.data.data_dir or TFDS_DATA_DIR to a folder that has it"
+    elsewhere = "or point TFDS_DATA_DIR (or config.data.data_dir) to a folder that has it"
     if importlib.util.find_spec("tensorflow") is None:
         raise DataError(
             f"{missing}, and TensorFlow, which prepares it, is not installed: "
-            f"pip install 'har_jax[prepare]' and run this again to download it, {elsewhere}"
+            f"install the extra 'prepare' (pip install -e '.[prepare]') and run this again to "
+            f"download it, {elsewhere}"
         )
     import tensorflow as tf
     import tensorflow_datasets as tfds

@@ -51,19 +51,20 @@ class TrainingData:
     def summary(self) -> dict[str, Any]:
         """The realized counts and flip rates, by class, for logs and reports.
 
-        ``flip_rate`` is by what the labels were, ``mislabelled_count`` by what they are.
+        ``true_count`` and ``flip_rate`` are by what the labels were, ``train_count`` and
+        ``mislabelled_count`` by what they are.
         """
         of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
-        clean, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
+        true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
         return {
             "train_examples": len(self.train),
             "test_examples": len(self.test),
             "train_count": of(self.train.labels),
             "test_count": of(self.test.labels),
-            "clean_count": clean,
+            "true_count": true,
             "flip_rate": [
                 round(part / whole, 4) if whole else None
-                for part, whole in zip(flipped, clean, strict=True)
+                for part, whole in zip(flipped, true, strict=True)
             ],
             "mislabelled_count": of(self.train.labels[self.flipped]),
         }

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str]) -> None:
     grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
     try:
         grid.check()
+        grid.find_data()
         results = _reproduce(grid, options, shlex.join(arguments))
     except ConfigError as error:
         _exit(str(error))
@@ -73,18 +74,21 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--table", required=True, choices=TABLES, help="the table")
     add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
-    add("--seeds", type=_positive, default=3, help="how many seeds (3)")
+    add("--seeds", type=positive_integer, default=3, help="how many seeds (3)")
     add("--first_seed", type=int, default=0, help="the first of them (0)")
     add("--scale", choices=SCALES, default="full", help="small: the reduction of har_jax.recipes")
     add(
-        "--jobs", type=_positive, default=1, help="how many runs at once, sharing CPU cores out (1)"
+        "--jobs",
+        type=positive_integer,
+        default=1,
+        help="how many runs at once, sharing CPU cores out (1)",
     )
     add("--workdir", default="runs/reproduce", help="where results go (runs/reproduce)")
     add("--data_dir", help="of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given")
     return parser
 
 
-def _positive(text: str) -> int:
+def positive_integer(text: str) -> int:
     if (number := int(text)) < 1:
         raise argparse.ArgumentTypeError(f"{number} must be positive")
     return number

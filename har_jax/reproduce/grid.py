@@ -9,6 +9,7 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import validate
+from har_jax.data.sources import open_source
 from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
 
@@ -54,6 +55,12 @@ class Grid:
         for setting in self.settings:
             for row in self.rows.values():
                 self._run(setting, self.seeds[0], [row])
+
+    def find_data(self) -> None:
+        """Raises :class:`har_jax.data.DataError` if data are not there and cannot be fetched."""
+        folder = None if self.data_dir is None else pathlib.Path(self.data_dir)
+        for source in {self.table.settings[name]().data.source: None for name in self.settings}:
+            open_source(source, folder)
 
     @property
     def rows(self) -> dict[str, Row]:

@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from absl import logging
@@ -48,14 +48,8 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
     use_compilation_cache()
     if jobs == 1:
         return [_execute(run) for run in runs]
-    context = multiprocessing.get_context("spawn")
-    slots = context.Queue()
-    for slot in range(jobs):
-        slots.put(slot)
     begun, results = time.monotonic(), {}
-    with concurrent.futures.ProcessPoolExecutor(
-        jobs, context, initializer=_take_cores, initargs=(slots, jobs)
-    ) as pool:
+    with _pool(jobs) as pool:
         futures = {pool.submit(_execute_logged, run): run.workdir for run in runs}
         for done in concurrent.futures.as_completed(futures):
             results[futures[done]] = done.result()
@@ -63,6 +57,26 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
             count = f"{len(results)} of {len(runs)} runs"
             print(f"{futures[done]}: done, {count} after {minutes:.1f} min", flush=True)
     return [results[run.workdir] for run in runs]
+
+
+@contextlib.contextmanager
+def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
+    """Processes with cores of their own, that end at once with an error or a Ctrl-C."""
+    context = multiprocessing.get_context("spawn")
+    slots = context.Queue()
+    for slot in range(jobs):
+        slots.put(slot)
+    pool = concurrent.futures.ProcessPoolExecutor(
+        jobs, context, initializer=_take_cores, initargs=(slots, jobs)
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.terminate()
+        raise
+    pool.shutdown()
 
 
 def _take_cores(slots: Any, jobs: int) -> None:
