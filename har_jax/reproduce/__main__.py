@@ -22,16 +22,12 @@ from har_jax.data.examples import DataError
 from har_jax.files import write_json, write_text
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
-from har_jax.reproduce.tables import ADAPTIVE, TABLES, UNIFORM, paper
+from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.workdir import StageError
 
 SCALES = {
     "full": Scale(shrink=lambda config: None, strengths={UNIFORM: (0.01, 0.02, 0.05, 0.1)}),
-    # 0.1 belongs to a sum over the 30 taps of ResNet-32, and there are 6 here.
-    "small": Scale(
-        shrink=recipes.shrink,
-        strengths=dict.fromkeys((UNIFORM, ADAPTIVE), (0.03, 0.1, 0.3)),
-    ),
+    "small": Scale(shrink=recipes.shrink, strengths={UNIFORM: (0.03, 0.1, 0.3)}),
 }
 
 

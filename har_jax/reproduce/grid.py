@@ -22,8 +22,7 @@ class Scale:
 
     Attributes:
       shrink: Makes a full-size config smaller, in place.
-      strengths: By config key, those among which the best is looked for. Rows that tune another
-        key are left out.
+      strengths: By config key, those among which the best is looked for.
     """
 
     shrink: Callable[[config_dict.ConfigDict], None]
@@ -53,7 +52,7 @@ class Grid:
     def check(self) -> None:
         """Raises :class:`har_jax.config.ConfigError` if a run's config is impossible."""
         for setting in self.settings:
-            for row in self.rows.values():
+            for row in self.table.rows.values():
                 self._run(setting, self.seeds[0], [row])
 
     def find_data(self) -> None:
@@ -62,24 +61,18 @@ class Grid:
         for source in {self.table.settings[name]().data.source: None for name in self.settings}:
             open_source(source, folder)
 
-    @property
-    def rows(self) -> dict[str, Row]:
-        """The table's, but those that tune what is not tuned at this scale."""
-        rows = self.table.rows.items()
-        return {name: row for name, row in rows if row.tunes in (None, *self.scale.strengths)}
-
     def make(self, paper: Paper, jobs: int) -> dict[str, Any]:
         """Makes all runs and gathers their numbers.
 
         Returns:
-          ``columns``, the names of those that the settings fill; ``rows``, by name those of the
-          paper and those that it has not: ``method``, ``implemented`` and one of ``cells`` for
-          each column; ``tuning``, one for each setting and key. A cell holds ``here`` and
-          ``paper``, or None for what is not there: ``mean`` and ``std``, in percent, and
-          ``values`` by seed. A ``std`` is of two values or more. Runs that diverged have None.
+          ``columns``, the names of those that the settings fill; ``rows``, by name all of the
+          paper's: ``method``, ``implemented`` and one of ``cells`` for each column; ``tuning``,
+          one for each setting and key. A cell holds ``here`` and ``paper``, or None for what is
+          not there: ``mean`` and ``std``, in percent, and ``values`` by seed. A ``std`` is of two
+          values or more. Runs that diverged have None.
         """
-        fixed = {name: row for name, row in self.rows.items() if row.tunes is None}
-        tuned = {name: row for name, row in self.rows.items() if row.tunes is not None}
+        fixed = {name: row for name, row in self.table.rows.items() if row.tunes is None}
+        tuned = {name: row for name, row in self.table.rows.items() if row.tunes is not None}
         trials = {
             (setting, row): self._trials(setting, row)
             for setting in self.settings
@@ -109,7 +102,7 @@ class Grid:
     def _numbers(
         self, paper: Paper, results: Mapping[tuple[str, str, int], Results | None]
     ) -> dict[str, Any]:
-        rows = self.rows
+        rows = self.table.rows
         columns = [
             (index, column)
             for index, column in enumerate(self.table.columns)
@@ -124,12 +117,12 @@ class Grid:
                     "cells": [
                         {
                             "here": self._cell(name, column, results) if name in rows else None,
-                            "paper": _reported(paper.rows.get(name), index),
+                            "paper": _reported(cells[index]),
                         }
                         for index, column in columns
                     ],
                 }
-                for name in {**paper.rows, **rows}
+                for name, cells in paper.rows.items()
             },
         }
 
@@ -190,7 +183,7 @@ class Grid:
     def _cell(
         self, name: str, column: Column, results: Mapping[tuple[str, str, int], Results | None]
     ) -> dict[str, Any]:
-        method = self.rows[name].method
+        method = self.table.rows[name].method
         values = [
             _percent(results[name, column.setting, seed], method, column) for seed in self.seeds
         ]
@@ -223,9 +216,7 @@ def _percent(results: Results | None, method: str, column: Column) -> float | No
     return None if share is None else 100 * share
 
 
-def _reported(
-    cells: tuple[tuple[float, ...] | None, ...] | None, index: int
-) -> dict[str, float | None] | None:
-    if cells is None or (cell := cells[index]) is None:
+def _reported(cell: tuple[float, ...] | None) -> dict[str, float | None] | None:
+    if cell is None:
         return None
     return {"mean": cell[0], "std": cell[1] if len(cell) > 1 else None}

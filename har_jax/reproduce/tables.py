@@ -59,8 +59,7 @@ class Table:
     Attributes:
       settings: The config of each setting.
       columns: In the order of the paper's.
-      rows: By the paper's names, and some that it has not; those of the paper that are missing
-        here have no implementation yet.
+      rows: By the paper's names; those that are missing here have no implementation yet.
       is_error: Whether the numbers are errors in place of accuracies.
     """
 
@@ -102,14 +101,15 @@ def paper(name: str) -> Paper:
     )
 
 
-def _uniform(strength: float) -> Row:
-    return Row("uniform", ((UNIFORM, strength),))
-
-
-UNIFORM, ADAPTIVE = "regularizer.uniform_strength", "regularizer.strength"
+UNIFORM = "regularizer.uniform_strength"
 _ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tunes=UNIFORM)
 _DRW = (("reweighting.start_epoch", 80.0),)
 _of = functools.partial
+
+
+def _uniform(strength: float) -> Row:
+    return Row("uniform", ((UNIFORM, strength),))
+
 
 TABLES: Mapping[str, Table] = {
     "cifar10_noisy_rare": Table(
@@ -126,7 +126,6 @@ TABLES: Mapping[str, Table] = {
             "ERM": _ERM,
             "Unif-reg (optimal)": _TUNED,
             "HAR": _HAR,
-            "HAR (optimal)": Row("har", tunes=ADAPTIVE),
         },
     ),
     "cifar_hetero": Table(
