@@ -34,7 +34,7 @@ def markdown(results: Mapping[str, Any]) -> str:
     """The table; the gains over ERM; every seed; how strengths were chosen; what was run."""
     seeds = results["seeds"]
     lines = [
-        f"**{results['title']}.** {results['metric']}: mean ± standard deviation over seeds "
+        f"**{results['title']}.** {results['metric'].split(',')[0]}: mean ± standard deviation over seeds "
         f"{', '.join(map(str, seeds))}, and in parentheses the paper's number.",
         "",
     ]
