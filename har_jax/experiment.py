@@ -95,7 +95,7 @@ class Experiment:
                     f"{needed.path.relative_to(self._workdir).parts[0]} first, or leave --stage out"
                 )
         if not all(entry.folder.is_complete() for entry in entries):
-            _ = self._data  # what is wrong with it is told before anything is written
+            self._check_data()  # before anything is written
         for entry in entries:
             if entry.folder.is_complete():
                 print(f"{entry.folder.path}: complete, skipped")
@@ -141,7 +141,7 @@ class Experiment:
                 config.data.noise,
                 config.data.imbalance,
                 config.seed,
-                data_dir=config.data.data_dir and pathlib.Path(config.data.data_dir),
+                data_dir=pathlib.Path(config.data.data_dir) if config.data.data_dir else None,
                 train_size=config.data.train_size,
                 validation_fraction=config.data.validation_fraction,
             )
@@ -149,6 +149,14 @@ class Experiment:
             for key, value in self._loaded.summary().items():
                 print(f"data: {key} {value}")
         return self._loaded
+
+    def _check_data(self) -> None:
+        fraction, examples = self._config.pretrain.fraction, len(self._data.train)
+        if self._estimates and not 0 < round(fraction * examples) < examples:
+            raise DataError(
+                f"config.pretrain.fraction={fraction} of {examples} training examples leaves no "
+                "example to train on, or none to predict"
+            )
 
     def _run_pretrain(self) -> None:
         config, data, folder = self._config, self._data, self._pretrain.path
@@ -272,7 +280,7 @@ class Experiment:
 def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:
     channels = data.train.inputs.shape[-1]
     for key in ("mean", "std"):
-        if config[key] is not None and len(config[key]) not in (1, channels):
+        if config[key] is not None and len(config[key]) != channels:
             raise DataError(
                 f"config.data.{key}={config[key]} has {len(config[key])} numbers, and images of "
                 f"{config.source} have {channels} channels"

@@ -213,6 +213,16 @@ def test_a_part_of_the_training_set_keeps_the_classes_shares():
         data.load("digits", none, none, seed=0, train_size=1198)
 
 
+def test_too_little_data_for_what_is_asked_is_one_error():
+    with (
+        pytest.raises(DataError, match=r"digits, \d training examples: .* leave no class"),
+        pytest.warns(UserWarning, match="in one part of the split"),
+    ):
+        data.load("digits", {"kind": "none"}, IMBALANCE, 0, train_size=1)
+    with pytest.raises(DataError, match="validation_fraction=1e-09 of 1197 training examples"):
+        data.load("digits", {"kind": "none"}, {"kind": "none"}, 0, validation_fraction=1e-9)
+
+
 def test_realized_flip_rates_are_told():
     symmetric = data.load("digits", {"kind": "symmetric", "rate": 0.2}, {"kind": "none"}, seed=0)
     summary = symmetric.summary()

@@ -123,11 +123,21 @@ class TestMainJob:
         assert "pretrain: losses are not finite after the last step" in run.stderr
         assert not (tmp_path / "pretrain" / "held_out.npz").exists()
 
-    def test_classes_that_do_not_exist_are_told_before_anything_is_written(self, tmp_path):
+    @pytest.mark.parametrize(
+        ("flag", "message"),
+        [
+            ("data.noise.groups=((3,12),)", "config.data.noise.groups names class 12, which is no"),
+            ("data.mean=0.5,0.5,0.5", "data.mean=(0.5, 0.5, 0.5) has 3 numbers, and images of dig"),
+            ("pretrain.fraction=0.0001", "config.pretrain.fraction=0.0001 of 838 training exampl"),
+        ],
+    )
+    def test_what_does_not_fit_the_data_is_told_before_anything_is_written(
+        self, tmp_path, flag, message
+    ):
         workdir = tmp_path / "new"
-        run = har(*TINY, f"--workdir={workdir}", "--config.data.noise.groups=((3,12),)")
+        run = har(*TINY, f"--workdir={workdir}", f"--config.{flag}")
         assert run.returncode == 1
-        assert "config.data.noise.groups names class 12, which is none of" in run.stderr
+        assert message in run.stderr
         assert len(run.stderr.splitlines()) == 1
         assert not workdir.exists()
 

@@ -94,7 +94,7 @@ def test_the_uniform_strength_is_chosen_on_held_out_training_data(made):
     assert (tuning["setting"], tuning["key"], tuning["seed"]) == ("digits", UNIFORM, 3)
     assert tuning["chosen"] == max(tuning["accuracies"], key=lambda pair: pair[1])[0]
     trial = json.loads(
-        (workdir / "digits/tuning/uniform_strength=0.1/report/results.json").read_text()
+        (workdir / "digits/tuning-seed-3/uniform_strength=0.1/report/results.json").read_text()
     )
     assert trial["config"]["data.evaluate_on"] == "validation"
     assert trial["data"]["train_examples"] + trial["data"]["test_examples"] == 100

@@ -76,8 +76,15 @@ class PreparedData:
 
 
 def _decode(image: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    pixels = np.asarray(Image.open(io.BytesIO(image)))
-    return pixels.reshape(shape)  # a grey image has no axis of channels
+    """Pixels in [0, 255], whatever the file's colours are stored as."""
+    channels = shape[-1]
+    mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
+    with Image.open(io.BytesIO(image)) as opened:
+        pixels = np.asarray(opened.convert(mode))
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    if pixels.shape != shape:
+        raise ValueError(f"an image has the shape {pixels.shape}, and not {shape}")
+    return pixels
 
 
 def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> PreparedData:
@@ -170,7 +177,7 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
             keys[:] = [supervised[place]]
         if len(keys) != 1:
             raise DataError(
-                f"tfds:{name} has the features {', '.join(features)}: one uint8 image of a fixed "
+                f"tfds:{name} has the features {', '.join(sorted(features))}: one uint8 image of a fixed "
                 f"size and one class label are needed, and there are {len(keys)} such {kind}s"
             )
     if "train" not in splits or not {"test", "validation"} & set(splits):

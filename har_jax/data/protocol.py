@@ -117,13 +117,21 @@ def load(
         subset, _ = stratified_split(train.labels, train_size, seeds.derive(seed, "subset"))
         train = train.take(subset)
     clean = train.labels
-    noisy = exchange_within_groups(
-        clean, corruption.groups, corruption.rate, seeds.derive(seed, "noise")
-    )
-    kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
+    try:
+        noisy = exchange_within_groups(
+            clean, corruption.groups, corruption.rate, seeds.derive(seed, "noise")
+        )
+        kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
+    except ValueError as error:  # too few classes or examples for what the config asks for
+        raise DataError(f"{source}, {len(clean)} training examples: {error}") from error
     train, clean, test = Examples(train.inputs[kept], noisy[kept]), clean[kept], dataset.test
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
+        if not 0 < size < len(train):
+            raise DataError(
+                f"config.data.validation_fraction={validation_fraction} of {len(train)} training "
+                "examples leaves none to train on, or none to evaluate on"
+            )
         fitted, held_out = stratified_split(
             train.labels, size, seeds.derive(seed, "validation split")
         )

@@ -12,6 +12,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NoReturn
 
 from absl import logging
@@ -56,6 +57,12 @@ def main(arguments: Sequence[str]) -> None:
         _exit(str(error))
     except (StageError, DataError, OSError) as error:
         _exit(str(error), status=1)
+    except BrokenProcessPool:
+        _exit(
+            "a run was killed, as happens where memory is short: take fewer --jobs; the same "
+            "command goes on from the last checkpoints",
+            status=1,
+        )
     except KeyboardInterrupt:
         _exit("interrupted: the same command goes on from the last checkpoints", status=130)
     print(render.terminal(results))

@@ -38,7 +38,7 @@ class Grid:
       scale: How large the runs are.
       settings: Some of the table's.
       seeds: All are run in every setting; strengths are chosen with the first.
-      workdir: Holds ``SETTING/seed-S/RUN`` and ``SETTING/tuning/RUN``.
+      workdir: Holds ``SETTING/seed-S/RUN`` and ``SETTING/tuning-seed-S/RUN``.
       data_dir: Of every config.
     """
 
@@ -154,7 +154,8 @@ class Grid:
             config.data.evaluate_on = "validation"
             config.data.validation_fraction = VALIDATION_FRACTION
             validate(config)
-            runs[strength] = Run(config, self.workdir / setting / "tuning" / _folder(overrides))
+            folder = self.workdir / setting / f"tuning-seed-{self.seeds[0]}" / _folder(overrides)
+            runs[strength] = Run(config, folder)
         return runs
 
     def _choose(

@@ -1,7 +1,7 @@
 """A reproduced table as text and as a plot, each number beside the paper's.
 
-What is rendered is the dictionary that ``table.json`` holds; :mod:`har_jax.reproduce.collect`
-makes it.
+What is rendered is the dictionary that ``table.json`` holds, most of which
+:meth:`har_jax.reproduce.grid.Grid.make` makes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,8 +33,9 @@ def terminal(results: Mapping[str, Any]) -> str:
 def markdown(results: Mapping[str, Any]) -> str:
     """The table; the gains over ERM; every seed; how strengths were chosen; what was run."""
     seeds = results["seeds"]
+    unit, *_ = results["metric"].split(",")
     lines = [
-        f"**{results['title']}.** {results['metric'].split(',')[0]}: mean ± standard deviation over seeds "
+        f"**{results['title']}.** {unit}: mean ± standard deviation over seeds "
         f"{', '.join(map(str, seeds))}, and in parentheses the paper's number.",
         "",
     ]

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -67,7 +68,7 @@ def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
     for slot in range(jobs):
         slots.put(slot)
     pool = concurrent.futures.ProcessPoolExecutor(
-        jobs, context, initializer=_take_cores, initargs=(slots, jobs)
+        jobs, context, initializer=_begin_process, initargs=(slots, jobs)
     )
     try:
         yield pool
@@ -79,13 +80,22 @@ def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
     pool.shutdown()
 
 
-def _take_cores(slots: Any, jobs: int) -> None:
+def _begin_process(slots: Any, jobs: int) -> None:
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     slot = slots.get()
     if hasattr(os, "sched_setaffinity"):  # Linux
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[slot % len(cores) :: jobs])
     logging.set_verbosity(logging.WARNING)
     use_compilation_cache()
+
+
+def _end_with_parent() -> None:
+    """Whatever ends the command ends its runs, which nobody would collect."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _execute_logged(run: Run) -> Results | None:

@@ -13,5 +13,8 @@ def use_compilation_cache() -> None:
     folder; ``JAX_ENABLE_COMPILATION_CACHE=false`` turns it off. Opens no device.
     """
     if jax.config.jax_compilation_cache_dir is None:  # type: ignore[attr-defined]
-        caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        try:
+            caches = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+        except RuntimeError:  # a user without a home, as in some containers
+            return
         jax.config.update("jax_compilation_cache_dir", str(caches / "har_jax" / "xla"))
