@@ -177,8 +177,8 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
             keys[:] = [supervised[place]]
         if len(keys) != 1:
             raise DataError(
-                f"tfds:{name} has the features {', '.join(sorted(features))}: one uint8 image of a fixed "
-                f"size and one class label are needed, and there are {len(keys)} such {kind}s"
+                f"tfds:{name} has the features {', '.join(sorted(features))}: one uint8 image of a "
+                f"fixed size and one class label are needed, and there are {len(keys)} such {kind}s"
             )
     if "train" not in splits or not {"test", "validation"} & set(splits):
         raise DataError(
