@@ -95,7 +95,9 @@ class Experiment:
                     f"{needed.path.relative_to(self._workdir).parts[0]} first, or leave --stage out"
                 )
         if not all(entry.folder.is_complete() for entry in entries):
-            self._check_data()  # before anything is written
+            _ = self._data  # what is wrong with it is told before anything is written
+            if self._estimates:
+                self._pretrain_size()
         for entry in entries:
             if entry.folder.is_complete():
                 print(f"{entry.folder.path}: complete, skipped")
@@ -150,19 +152,20 @@ class Experiment:
                 print(f"data: {key} {value}")
         return self._loaded
 
-    def _check_data(self) -> None:
+    def _pretrain_size(self) -> int:
         fraction, examples = self._config.pretrain.fraction, len(self._data.train)
-        if self._estimates and not 0 < round(fraction * examples) < examples:
+        size = round(fraction * examples)
+        if not 0 < size < examples:
             raise DataError(
                 f"config.pretrain.fraction={fraction} of {examples} training examples leaves no "
                 "example to train on, or none to predict"
             )
+        return size
 
     def _run_pretrain(self) -> None:
         config, data, folder = self._config, self._data, self._pretrain.path
-        size = round(config.pretrain.fraction * len(data.train))
         split_seed = seeds.derive(config.seed, "pretrain split")
-        fitted, held_out = stratified_split(data.train.labels, size, split_seed)
+        fitted, held_out = stratified_split(data.train.labels, self._pretrain_size(), split_seed)
         train = data.train.take(fitted)
         epochs = config.pretrain.epochs
         method = make_method(

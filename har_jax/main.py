@@ -11,7 +11,6 @@ for example --config.seed=1 --config.regularizer.strength=0.3.
 
 import pathlib
 import re
-import sys
 import warnings
 
 from absl import app, flags, logging
@@ -19,6 +18,7 @@ from ml_collections import config_flags
 
 from har_jax import config as har_config
 from har_jax.data.examples import DataError
+from har_jax.terminal import stop
 from har_jax.workdir import STAGES, StageError
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -44,39 +44,39 @@ def main(_: list[str]) -> None:
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
     workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
     if "://" in str(_WORKDIR.value):
-        _exit(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
+        stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
     except (StageError, DataError, FloatingPointError, OSError) as error:
-        _exit(str(error), status=1)
+        stop(str(error), status=1)
     except KeyboardInterrupt:
-        _exit("interrupted: the same command goes on from the last checkpoint", status=130)
+        stop("interrupted: the same command goes on from the last checkpoint", status=130)
 
 
 def _parse(argv: list[str]) -> list[str]:
     """Reads the flags and checks the config; ends with one line if something is wrong."""
     if len(argv) == 1:
-        _exit("nothing to run: try --config=configs/digits.py, or --help")
+        stop("nothing to run: try --config=configs/digits.py, or --help")
     try:
         _check_overrides(argv)
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
-            _exit(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
+            stop(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
         if flags.FLAGS["config"].present == 0:
-            _exit("--config is missing: try --config=configs/digits.py")
+            stop("--config is missing: try --config=configs/digits.py")
         hasattr(_CONFIG.value, "seed")  # raises if there is no such file
         har_config.validate(_CONFIG.value)
     except har_config.ConfigError as error:
-        _exit(str(error))
+        stop(str(error))
     except flags.IllegalFlagValueError as error:
-        _exit(_wrong_value(str(error)))
+        stop(_wrong_value(str(error)))
     except OSError as error:
         name = config_flags.get_config_filename(flags.FLAGS["config"])
-        _exit(f"the config file {name} cannot be read: {error}")
+        stop(f"the config file {name} cannot be read: {error}")
     except flags.Error as error:
-        _exit(str(error))
+        stop(str(error))
     except Exception as error:  # a config file is a program, and can fail in any way
-        _exit(_failing_file(error))
+        stop(_failing_file(error))
     return rest
 
 
@@ -103,11 +103,6 @@ def _failing_file(error: Exception) -> str:
     if match := re.search(r'Key "(\w+)" does not exist', str(error)):
         return str(har_config.unknown_key(match[1]))
     return f"the config file fails: {type(error).__name__}: {error}"
-
-
-def _exit(message: str, status: int = 2) -> None:
-    print(f"har_jax: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(status)
 
 
 def run() -> None:

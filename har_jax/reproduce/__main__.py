@@ -24,6 +24,7 @@ from har_jax.files import write_json, write_text
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
+from har_jax.terminal import stop
 from har_jax.workdir import StageError
 
 SCALES = {
@@ -34,7 +35,7 @@ SCALES = {
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        _exit(f"{message}; --help says more")
+        stop(f"{message}; --help says more")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -43,9 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     table = TABLES[options.table]
     settings = options.settings.split(",") if options.settings else list(table.settings)
     if unknown := [setting for setting in settings if setting not in table.settings]:
-        _exit(
-            f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}"
-        )
+        stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
     folder = pathlib.Path(options.workdir).expanduser() / f"{options.table}-{options.scale}"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
@@ -54,17 +53,17 @@ def main(arguments: Sequence[str]) -> None:
         grid.find_data()
         results = _reproduce(grid, options, shlex.join(arguments))
     except ConfigError as error:
-        _exit(str(error))
+        stop(str(error))
     except (StageError, DataError, OSError) as error:
-        _exit(str(error), status=1)
+        stop(str(error), status=1)
     except BrokenProcessPool:
-        _exit(
+        stop(
             "a run was killed, as happens where memory is short: take fewer --jobs; the same "
             "command goes on from the last checkpoints",
             status=1,
         )
     except KeyboardInterrupt:
-        _exit("interrupted: the same command goes on from the last checkpoints", status=130)
+        stop("interrupted: the same command goes on from the last checkpoints", status=130)
     print(render.terminal(results))
 
 
@@ -128,11 +127,6 @@ def _machine() -> dict[str, str]:
         "devices": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
         "CPU cores": str(os.cpu_count()),
     }
-
-
-def _exit(message: str, status: int = 2) -> NoReturn:
-    print(f"har_jax: {' '.join(message.split())}", file=sys.stderr)
-    sys.exit(status)
 
 
 if __name__ == "__main__":

@@ -111,17 +111,24 @@ def _uniform(strength: float) -> Row:
     return Row("uniform", ((UNIFORM, strength),))
 
 
+def _columns(settings: tuple[str, ...], parts: tuple[str, ...]) -> tuple[Column, ...]:
+    return tuple(Column(setting, part) for setting in settings for part in parts)
+
+
+_IMBALANCED = {
+    f"cifar{classes}_{name}{ratio}": _of(recipe, classes, ratio)
+    for classes in (10, 100)
+    for name, recipe in (("longtail", recipes.long_tailed), ("step", recipes.step))
+    for ratio in (100, 10)
+}
+
 TABLES: Mapping[str, Table] = {
     "cifar10_noisy_rare": Table(
         settings={
             "ratio10": _of(recipes.noisy_and_rare, 10),
             "ratio100": _of(recipes.noisy_and_rare, 100),
         },
-        columns=tuple(
-            Column(setting, part)
-            for setting in ("ratio10", "ratio100")
-            for part in ("noisy", "clean")
-        ),
+        columns=_columns(("ratio10", "ratio100"), ("noisy", "clean")),
         rows={
             "ERM": _ERM,
             "Unif-reg (optimal)": _TUNED,
@@ -133,11 +140,7 @@ TABLES: Mapping[str, Table] = {
             "cifar10": _of(recipes.heteroskedastic, 10),
             "cifar100": _of(recipes.heteroskedastic, 100),
         },
-        columns=tuple(
-            Column(setting, part)
-            for setting in ("cifar10", "cifar100")
-            for part in ("noisy", "clean")
-        ),
+        columns=_columns(("cifar10", "cifar100"), ("noisy", "clean")),
         rows={
             "ERM": _ERM,
             "Unif-reg (0.1)": _uniform(0.1),
@@ -146,18 +149,8 @@ TABLES: Mapping[str, Table] = {
         },
     ),
     "cifar_imbalanced": Table(
-        settings={
-            f"cifar{classes}_{name}{ratio}": _of(recipe, classes, ratio)
-            for classes in (10, 100)
-            for name, recipe in (("longtail", recipes.long_tailed), ("step", recipes.step))
-            for ratio in (100, 10)
-        },
-        columns=tuple(
-            Column(f"cifar{classes}_{name}{ratio}")
-            for classes in (10, 100)
-            for name in ("longtail", "step")
-            for ratio in (100, 10)
-        ),
+        settings=_IMBALANCED,
+        columns=tuple(map(Column, _IMBALANCED)),
         rows={"ERM": _ERM, "HAR-DRW": Row("har", _DRW)},
         is_error=True,
     ),
@@ -177,11 +170,7 @@ TABLES: Mapping[str, Table] = {
             "ratio10": _of(recipes.clean_and_rare, 10),
             "ratio100": _of(recipes.clean_and_rare, 100),
         },
-        columns=tuple(
-            Column(setting, part)
-            for setting in ("ratio10", "ratio100")
-            for part in ("noisy", "rare")
-        ),
+        columns=_columns(("ratio10", "ratio100"), ("noisy", "rare")),
         rows={"ERM": _ERM, "HAR": _HAR},
     ),
     "weights": Table(
