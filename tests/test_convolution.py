@@ -1,5 +1,7 @@
 """The convolution is lax's, and so are its derivatives of every order."""
 
+import re
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -61,3 +63,12 @@ def test_it_can_be_mapped_over_both_operands():
         for index in range(2):
             one = second(plain, *(each[index] for each in stacked), options)
             chex.assert_trees_all_close([each[index] for each in mapped], list(one), rtol=1e-12)
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 2)])
+def test_on_cpu_every_form_has_the_layout_that_xla_runs_fast_in_loops(strides):
+    options = Options(strides, ((1, 1), (1, 1)))
+    lowered = jax.jit(lambda x, w: second(convolve, x, w, options)).lower(*arrays()).as_text()
+    layouts = re.findall(r"stablehlo.convolution.*dim_numbers = (.+?), window", lowered)
+    assert len(layouts) > 6
+    assert set(layouts) == {"[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]"}

@@ -5,6 +5,10 @@ three are bilinear: each is differentiated by the two others. Written out like t
 a gradient is made of the three forms that plain training has. Left to JAX's transposition rules
 it has forms of its own, with dilated and reversed operands, which XLA runs slowly on CPU.
 
+XLA:CPU has a fast kernel for one layout alone, into which it brings other convolutions where they
+are not inside of a loop or a branch. So on CPU both derivatives are written as convolutions of
+that layout, and run as fast inside of a ``lax.scan``. Elsewhere they are what JAX makes of them.
+
 The price: derivatives are reverse-mode only, as of everything with a ``jax.custom_vjp``.
 """
 
@@ -12,6 +16,7 @@ import functools
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 from flax import linen as nn
 from jax import lax
 from jaxtyping import Array, Float
@@ -51,31 +56,83 @@ def _as_flax_calls_it(inputs, kernel, strides, padding, *, precision, **_):
     return convolve(inputs, kernel, options)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def convolve(inputs: Images, kernel: Kernel, options: Options) -> Float[Array, "B h w D"]:
     """``lax.conv_general_dilated`` of images and a kernel."""
-    return lax.conv_general_dilated(
-        inputs,
-        kernel,
-        options.strides,
-        options.padding,
-        dimension_numbers=("NHWC", "HWIO", "NHWC"),
-        precision=options.precision,
-    )
+    # Under shard_map, zeros like the one make the other vary along the same axes of the mesh: what
+    # sums its gradient over them is then JAX's, and outside of what is differentiated by hand.
+    zero = functools.partial(jnp.zeros_like, shape=())
+    return _convolve(inputs + zero(kernel), kernel + zero(inputs), options)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _convolve(inputs, kernel, options):
+    return _plain(inputs, kernel, options.strides, options.padding, options.precision)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _for_inputs(cotangent, kernel, inputs_type, options):
     """The transpose of :func:`convolve` as a function of its inputs."""
-    transpose = jax.linear_transpose(lambda x: convolve.fun(x, kernel, options), inputs_type)
-    return transpose(cotangent)[0]
+
+    def by_convolution(cotangent, kernel):  # of the cotangent, spread out, with the turned kernel
+        turned = jnp.flip(kernel, (0, 1)).swapaxes(2, 3)
+        padding = [
+            (window - 1 - before, size + before - (steps - 1) * stride - 1)
+            for window, size, steps, stride, before in _geometry(
+                kernel.shape, inputs_type.shape, cotangent.shape, options
+            )
+        ]
+        spread = dict(lhs_dilation=options.strides)
+        return _plain(cotangent, turned, (1, 1), padding, options.precision, **spread)
+
+    def by_jax(cotangent, kernel):
+        transpose = jax.linear_transpose(lambda x: _convolve.fun(x, kernel, options), inputs_type)
+        return transpose(cotangent)[0]
+
+    return lax.platform_dependent(cotangent, kernel, cpu=by_convolution, default=by_jax)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
 def _for_kernel(cotangent, inputs, kernel_type, options):
     """The transpose of :func:`convolve` as a function of its kernel."""
-    transpose = jax.linear_transpose(lambda w: convolve.fun(inputs, w, options), kernel_type)
-    return transpose(cotangent)[0]
+
+    def by_convolution(cotangent, inputs):  # of the inputs with the cotangent, spread out
+        channels_as_batch = inputs.transpose(3, 1, 2, 0)
+        cotangent_as_kernel = cotangent.transpose(1, 2, 0, 3)
+        padding = [
+            (before, window - before + (steps - 1) * stride - size)
+            for window, size, steps, stride, before in _geometry(
+                kernel_type.shape, inputs.shape, cotangent.shape, options
+            )
+        ]
+        spread = dict(rhs_dilation=options.strides)
+        gradient = _plain(
+            channels_as_batch, cotangent_as_kernel, (1, 1), padding, options.precision, **spread
+        )
+        return gradient.transpose(1, 2, 0, 3)
+
+    def by_jax(cotangent, inputs):
+        transpose = jax.linear_transpose(lambda w: _convolve.fun(inputs, w, options), kernel_type)
+        return transpose(cotangent)[0]
+
+    return lax.platform_dependent(cotangent, inputs, cpu=by_convolution, default=by_jax)
+
+
+def _plain(images, kernel, strides, padding, precision, **dilation):
+    return lax.conv_general_dilated(
+        images,
+        kernel,
+        strides,
+        padding,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        precision=precision,
+        **dilation,
+    )
+
+
+def _geometry(kernel, images, outputs, options):
+    """For height and width: the kernel's size, input's, output's, stride and padding before."""
+    before = [before for before, _ in options.padding]
+    return zip(kernel[:2], images[1:3], outputs[1:3], options.strides, before, strict=True)
 
 
 def _save(function):
@@ -94,7 +151,7 @@ def _convolve_back(options, saved, cotangent):
 def _for_inputs_back(_, options, saved, change):
     cotangent, kernel = saved
     return (
-        convolve(change, kernel, options),
+        _convolve(change, kernel, options),
         _for_kernel(cotangent, change, jax.typeof(kernel), options),
     )
 
@@ -102,11 +159,11 @@ def _for_inputs_back(_, options, saved, change):
 def _for_kernel_back(_, options, saved, change):
     cotangent, inputs = saved
     return (
-        convolve(inputs, change, options),
+        _convolve(inputs, change, options),
         _for_inputs(cotangent, change, jax.typeof(inputs), options),
     )
 
 
-convolve.defvjp(_save(convolve), _convolve_back)
+_convolve.defvjp(_save(_convolve), _convolve_back)
 _for_inputs.defvjp(_save(_for_inputs), _for_inputs_back)
 _for_kernel.defvjp(_save(_for_kernel), _for_kernel_back)
