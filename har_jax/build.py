@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 from ml_collections import config_dict
@@ -21,7 +22,8 @@ def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
     """The network that ``config.model`` describes."""
     network = {"convnet": ConvNet, "cifar_resnet": CifarResNet}[config["name"]]
     options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
-    return network(num_classes, norm=config["norm"], **options)
+    dtype = jnp.dtype(config["dtype"])
+    return network(num_classes, norm=config["norm"], dtype=dtype, **options)
 
 
 def num_steps(epochs: float, num_examples: int, batch_size: int) -> int:
@@ -69,5 +71,6 @@ def make_method(
         "augment": AUGMENTATIONS[config.data.augment],
         "preprocess": normalizer(config.data.mean, config.data.std),
         "loss_weights": loss_weights,
+        "microbatches": config.microbatches,
     }
     return METHODS[name].make(model, optimizer, config.regularizer, **options)

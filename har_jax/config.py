@@ -24,13 +24,14 @@ from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 # Which options each choice reads; an option that is set but not read is an error.
 MODELS: Mapping[str, Sequence[str]] = {
     "convnet": ("widths",),
-    "cifar_resnet": ("widths", "depth", "stem_strides"),
+    "cifar_resnet": ("widths", "depth", "stem_strides", "remat"),
 }
 NOISES: Mapping[str, Sequence[str]] = {
     "none": (),
     "groups": ("groups", "rate"),
     "symmetric": ("rate",),
 }
+DTYPES = ("float32", "bfloat16")
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
 IMBALANCES: Mapping[str, Sequence[str]] = {
     "none": (),
@@ -70,8 +71,11 @@ def base() -> config_dict.ConfigDict:
             "widths": optional(tuple),  # None: the model's own
             "depth": optional(int),  # None: the model's own
             "stem_strides": optional(int),  # None: the model's own
+            "remat": optional(bool),  # None: False
+            "dtype": "float32",  # of the network's computation; its parameters are float32
         },
         "batch_size": 128,
+        "microbatches": 1,  # parts of a batch that are in memory one after the other
         "optimizer": {
             "name": "sgd",
             "learning_rate": 0.1,
@@ -185,6 +189,7 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "data.imbalance.kind": IMBALANCES,
         "model.name": MODELS,
         "model.norm": NORMS,
+        "model.dtype": DTYPES,
         "optimizer.name": OPTIMIZERS,
         "optimizer.schedule": SCHEDULES,
         "regularizer.layers": FILTERS,
@@ -256,6 +261,10 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "data.noise.rate": (share, "must be between 0 and 1"),
         "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
         "batch_size": (lambda x: 0 < x <= 10**6, "must be between 1 and 1e6"),
+        "microbatches": (
+            lambda x: x > 0 and flat["batch_size"] % x == 0,
+            f"must divide config.batch_size={flat['batch_size']}",
+        ),
         "optimizer.learning_rate": (positive, "must be positive"),
         "optimizer.momentum": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "optimizer.weight_decay": (not_negative, "must not be negative"),

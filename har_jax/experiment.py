@@ -38,9 +38,10 @@ from har_jax.workdir import StageError, StageFolder, refuse_differences
 
 EVALUATION_BATCH = 256
 
-_PRETRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "pretrain")
+_COMMON_KEYS = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
+_PRETRAIN_KEYS = (*_COMMON_KEYS, "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
-_TRAIN_KEYS = ("seed", "data", "model", "batch_size", "optimizer", "train", "reweighting")
+_TRAIN_KEYS = (*_COMMON_KEYS, "train", "reweighting")
 _PLACES = ("data.data_dir",)  # where things are does not change what they are
 
 

@@ -16,9 +16,11 @@ RATE = 0.1
 
 
 class Network(nn.Module):
+    norm: str = "batch"
+
     @nn.compact
     def __call__(self, inputs, *, train):
-        hidden = Norm("batch")(nn.Dense(8)(inputs), train=train)
+        hidden = Norm(self.norm)(nn.Dense(8)(inputs), train=train)
         return nn.Dense(3)(nn.relu(hidden))
 
 
@@ -34,13 +36,13 @@ def batch(size=6, seed=0):
     }
 
 
-def make(name, **options):
+def make(name, model=MODEL, **options):
     optimizer = optax.sgd(RATE)
     if name == "erm":
-        return methods.erm(MODEL, optimizer, **options)
+        return methods.erm(model, optimizer, **options)
     if name == "uniform":
-        return methods.uniform(MODEL, optimizer, 0.5, **options)
-    return methods.har(MODEL, optimizer, **options)
+        return methods.uniform(model, optimizer, 0.5, **options)
+    return methods.har(model, optimizer, **options)
 
 
 def first_step(method, batch):
@@ -111,6 +113,34 @@ def test_deferred_weights_compose_with_every_method(name):
     gradients = jax.jit(jax.grad(objective))(state.params)
     expected = jax.tree.map(lambda p, g: p - RATE * g, state.params, gradients)
     chex.assert_trees_all_close(after.params, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+def test_microbatches_make_the_same_step(name):
+    data, model = batch(), Network("layer")
+    weights = lambda labels, step: 1.0 + labels  # whose sums differ from part to part
+    whole, parts = (
+        first_step(make(name, model, loss_weights=weights, microbatches=count), data)[1:]
+        for count in (1, 3)
+    )
+    chex.assert_trees_all_close(parts, whole, rtol=1e-5, atol=1e-6)
+
+
+def test_each_microbatch_updates_the_running_statistics():
+    data = batch()
+    state, after, _ = first_step(make("har", microbatches=2), data)
+    expected = state.collections
+    for rows in (slice(0, 3), slice(3, 6)):
+        variables = {"params": state.params, **expected}
+        _, expected = MODEL.apply(
+            variables, data["inputs"][rows], train=True, mutable=["batch_stats"]
+        )
+    chex.assert_trees_all_close(after.collections, expected, rtol=1e-5)
+
+
+def test_microbatches_that_do_not_divide_the_batch_are_refused():
+    with pytest.raises(ValueError, match="a batch of 6 does not fall into 4 equal microbatches"):
+        first_step(make("erm", microbatches=4), batch())
 
 
 def test_class_balanced_weights_by_hand():

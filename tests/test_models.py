@@ -1,5 +1,6 @@
 """Networks have the published sizes, and their taps lie before scale and bias."""
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -45,6 +46,33 @@ def test_taps_lie_before_scale_and_bias(kind):
     np.testing.assert_allclose(y, tapped * scale + bias, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(np.mean(tapped), 0, atol=1e-5)
     np.testing.assert_allclose(np.std(tapped), 1, rtol=1e-3)
+
+
+def test_remat_changes_nothing_but_how():
+    rng = np.random.default_rng(0)
+    images, labels = jnp.asarray(rng.normal(size=(4, 8, 8, 3))), jnp.arange(4) % 3
+
+    def results(remat):
+        model = CifarResNet(num_classes=3, depth=8, widths=(4, 4, 8), remat=remat)
+        variables = model.init(jax.random.key(0), images, train=False)
+        variables = jax.tree.map(lambda leaf: leaf.astype(jnp.float64), variables)
+        loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
+
+        def objective(params):
+            r = loss_and_norm(
+                lambda logits: har_jax.cross_entropy(logits, labels),
+                {**variables, "params": params},
+                images,
+                train=True,
+                mutable=["batch_stats"],
+            )
+            return jnp.sum(r.loss + r.norm), r
+
+        gradients, r = jax.jit(jax.grad(objective, has_aux=True))(variables["params"])
+        return variables, gradients, r
+
+    with jax.enable_x64(True):
+        chex.assert_trees_all_close(results(True), results(False), rtol=1e-6, atol=1e-8)
 
 
 def test_the_filter_without_the_stem_leaves_out_one_norm():

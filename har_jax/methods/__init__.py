@@ -7,6 +7,7 @@ from har_jax.methods.base import (
     Method,
     Metrics,
     Preprocess,
+    StepOptions,
     TrainState,
 )
 from har_jax.methods.erm import erm
@@ -21,6 +22,7 @@ __all__ = [
     "Method",
     "Metrics",
     "Preprocess",
+    "StepOptions",
     "TrainState",
     "class_balanced_weights",
     "deferred_weights",

@@ -1,7 +1,7 @@
 """What a training method is: three pure functions, as an Optax optimizer is two."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
 
 import flax.struct
 import jax
@@ -10,6 +10,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from har_jax.methods.microbatches import accumulate
 from har_jax.objective import WeightedSum, weighted_sum
 
 Batch = Mapping[str, Array]
@@ -71,6 +72,25 @@ class LossWeights(Protocol):
     def __call__(self, labels: Int[Array, " B"], step: Int[Array, ""]) -> Float[Array, " B"]: ...
 
 
+class StepOptions(TypedDict, total=False):
+    """What every method that trains one network can do beside its objective.
+
+    Attributes:
+      augment: Applied to the inputs of every batch.
+      preprocess: Applied to inputs after that, and in prediction.
+      loss_weights: Weights of the losses; ones where not given.
+      microbatches: Passes in which a step goes through its batch, 1 by default: so many times
+        fewer examples are in memory at once. The step is the same, but for layers that make
+        examples depend on each other: BatchNorm takes the statistics of each part, and updates
+        its running ones with each. Randomness inside of the network is drawn for each part.
+    """
+
+    augment: Augment | None
+    preprocess: Preprocess | None
+    loss_weights: LossWeights | None
+    microbatches: int
+
+
 class Objective(Protocol):
     """What a single-network method minimizes.
 
@@ -97,13 +117,13 @@ def single_network(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
     objective: Objective,
-    *,
-    augment: Augment | None = None,
-    preprocess: Preprocess | None = None,
-    loss_weights: LossWeights | None = None,
+    **options: Unpack[StepOptions],
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps."""
-    ready = (lambda inputs: inputs) if preprocess is None else preprocess
+    augment = options.get("augment") or (lambda key, inputs: inputs)
+    ready = options.get("preprocess") or (lambda inputs: inputs)
+    loss_weights = options.get("loss_weights") or (lambda labels, step: jnp.ones(labels.shape))
+    microbatches = options.get("microbatches", 1)
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
         variables = dict(model.init(key, ready(batch["inputs"]), train=False))
@@ -117,25 +137,31 @@ def single_network(
 
     def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
         augment_key, dropout_key = jax.random.split(key)
-        inputs = batch["inputs"] if augment is None else augment(augment_key, batch["inputs"])
-        batch = {**batch, "inputs": ready(inputs)}
-        if loss_weights is None:
-            weights = jnp.ones(batch["labels"].shape)
-        else:
-            weights = loss_weights(batch["labels"], state.step)
-        options = dict(train=True, mutable=list(state.collections), rngs={"dropout": dropout_key})
+        batch = {**batch, "inputs": ready(augment(augment_key, batch["inputs"]))}
+        weights = loss_weights(batch["labels"], state.step)
 
-        def mean(params):
-            variables = {"params": params, **state.collections}
-            total, aux = objective(variables, batch, weights, options)
-            return total.mean(), aux
+        def gradient_of_total(collections, rows, index):
+            batch, weights = rows
+            rngs = {"dropout": jax.random.fold_in(dropout_key, index)}
+            apply_options = dict(train=True, mutable=list(collections), rngs=rngs)
 
-        gradients, (collections, metrics) = jax.grad(mean, has_aux=True)(state.params)
+            def total(params):
+                variables = {"params": params, **collections}
+                value, aux = objective(variables, batch, weights, apply_options)
+                return value.total, (value.weight, *aux)
+
+            gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(state.params)
+            return {**collections, **mutated}, (gradient, weight, metrics)
+
+        collections, (gradient, weight, metrics) = accumulate(
+            gradient_of_total, dict(state.collections), (batch, weights), microbatches
+        )
+        gradients = jax.tree.map(lambda total: WeightedSum(total, weight).mean(), gradient)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         return TrainState(
             step=state.step + 1,
             params=optax.apply_updates(state.params, updates),
-            collections={**state.collections, **collections},
+            collections=collections,
             opt_state=opt_state,
         ), metrics
 

@@ -1,36 +1,26 @@
 """Empirical risk minimization: the weighted mean of the losses and nothing else."""
 
+from typing import Unpack
+
 import optax
 from flax import linen as nn
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import (
-    Augment,
-    LossWeights,
-    Method,
-    Preprocess,
-    accuracy,
-    single_network,
-)
+from har_jax.methods.base import Method, StepOptions, accuracy, single_network
 from har_jax.objective import weighted_sum
 
 
 def erm(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
-    *,
-    augment: Augment | None = None,
-    preprocess: Preprocess | None = None,
-    loss_weights: LossWeights | None = None,
+    **options: Unpack[StepOptions],
 ) -> Method:
     """Plain training.
 
     Args:
       model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
       optimizer: An Optax gradient transformation.
-      augment: Applied to the inputs of every batch.
-      preprocess: Applied to inputs after that, and in prediction.
-      loss_weights: Weights of the losses; ones where not given.
+      **options: Those of :class:`har_jax.methods.StepOptions`.
 
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs`` and ``labels``.
@@ -42,11 +32,4 @@ def erm(
         metrics = {"loss": weighted_sum(loss), "accuracy": accuracy(logits, batch["labels"])}
         return weighted_sum(loss, weights), (collections, metrics)
 
-    return single_network(
-        model,
-        optimizer,
-        objective,
-        augment=augment,
-        preprocess=preprocess,
-        loss_weights=loss_weights,
-    )
+    return single_network(model, optimizer, objective, **options)

@@ -1,5 +1,7 @@
 """Heteroskedastic adaptive regularization: each example as strongly as its batch row says."""
 
+from typing import Unpack
+
 import optax
 from flax import linen as nn
 
@@ -7,14 +9,7 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import (
-    Augment,
-    LossWeights,
-    Method,
-    Preprocess,
-    accuracy,
-    single_network,
-)
+from har_jax.methods.base import Method, StepOptions, accuracy, single_network
 from har_jax.objective import regularized_sum, weighted_sum
 
 
@@ -24,9 +19,7 @@ def har(
     *,
     layers: Filter = normalization_layers,
     reduction: Reduction = "root_sum_square",
-    augment: Augment | None = None,
-    preprocess: Preprocess | None = None,
-    loss_weights: LossWeights | None = None,
+    **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
 
@@ -38,9 +31,7 @@ def har(
       optimizer: An Optax gradient transformation.
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
-      augment: Applied to the inputs of every batch.
-      preprocess: Applied to inputs after that, and in prediction.
-      loss_weights: Weights of the losses; ones where not given.
+      **options: Those of :class:`har_jax.methods.StepOptions`.
 
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs``, ``labels`` and
@@ -64,11 +55,4 @@ def har(
         total = regularized_sum(r.loss, r.norm, batch["strength"], weights)
         return total, (r.mutated, metrics)
 
-    return single_network(
-        model,
-        optimizer,
-        objective,
-        augment=augment,
-        preprocess=preprocess,
-        loss_weights=loss_weights,
-    )
+    return single_network(model, optimizer, objective, **options)

@@ -26,6 +26,8 @@ class CifarResNet(nn.Module):
       stem_strides: Of the first convolution; 2 halves the image from the start.
       norm: The kind of :class:`har_jax.models.Norm`.
       dtype: The dtype of the computation.
+      remat: Whether blocks are computed again when they are differentiated, in place of being
+        kept in memory. XLA:CPU does not save memory by it.
     """
 
     num_classes: int
@@ -34,10 +36,12 @@ class CifarResNet(nn.Module):
     stem_strides: int = 1
     norm: NormKind = "batch"
     dtype: Any = None
+    remat: bool = False
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
         blocks = blocks_per_stage(self.depth)
+        make_block = nn.remat(_Block, static_argnums=(2,)) if self.remat else _Block
         x = conv3x3(self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv")(
             images
         )
@@ -46,7 +50,7 @@ class CifarResNet(nn.Module):
             for block in range(1, blocks + 1):
                 strides = 2 if stage > 1 and block == 1 else 1
                 name = f"stage{stage}_block{block}"
-                x = _Block(width, strides, self.norm, self.dtype, name=name)(x, train=train)
+                x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
         x = jnp.mean(x, axis=(1, 2))
         return nn.Dense(
             self.num_classes,
@@ -71,7 +75,7 @@ class _Block(nn.Module):
     dtype: Any
 
     @nn.compact
-    def __call__(self, x: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B h w width"]:
+    def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w width"]:
         conv = functools.partial(conv3x3, self.width, dtype=self.dtype)
         norm = functools.partial(Norm, self.norm, dtype=self.dtype)
         y = conv(strides=self.strides, name="conv1")(x)
