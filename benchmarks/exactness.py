@@ -36,7 +36,7 @@ def differences(
       reduction: How R sums over layers.
       steps: Updates by SGD with momentum and weight decay.
     """
-    with jax.enable_x64(dtype == "float64"):
+    with jax.enable_x64(dtype == "float64"), jax.default_matmul_precision("highest"):
         return _differences(dtype, depth, batch_size, reduction, steps)
 
 
@@ -154,21 +154,31 @@ def _biased(value: np.ndarray, path: tuple[str, ...], batch_size: int) -> np.nda
     return 0.9 + (value - 0.9) * (n - 1) / n
 
 
-def main():
+def measure(depth: int, batch_size: int, steps: int) -> dict[str, dict[str, float]]:
+    """:func:`differences` for every reduction and dtype."""
+    return {
+        f"{reduction}, {dtype}": differences(
+            dtype, depth=depth, batch_size=batch_size, reduction=reduction, steps=steps
+        )
+        for reduction in har_jax.jacobian.REDUCTIONS
+        for dtype in ("float64", "float32")
+    }
+
+
+def show(results: dict[str, dict[str, float]]) -> None:
+    """Prints a Markdown table."""
+    print("| largest relative difference | " + " | ".join(results) + " |")
+    print("| --- |" + " --- |" * len(results))
+    for name in next(iter(results.values())):
+        print(f"| {name} | " + " | ".join(f"{c[name]:.1e}" for c in results.values()) + " |")
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--depth", type=int, default=32)
     parser.add_argument("--batch_size", type=int, default=32)
     parser.add_argument("--steps", type=int, default=STEPS)
-    args = parser.parse_args()
-    columns = {
-        f"{reduction}, {dtype}": differences(dtype, reduction=reduction, **vars(args))
-        for reduction in har_jax.jacobian.REDUCTIONS
-        for dtype in ("float64", "float32")
-    }
-    print("| largest relative difference | " + " | ".join(columns) + " |")
-    print("| --- |" + " --- |" * len(columns))
-    for name in next(iter(columns.values())):
-        print(f"| {name} | " + " | ".join(f"{c[name]:.1e}" for c in columns.values()) + " |")
+    show(measure(**vars(parser.parse_args())))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,132 @@
+"""What is timed: a training step of this library, and that of the peer, on one random batch."""
+
+import dataclasses
+import functools
+import time
+from typing import Unpack
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import torch
+
+from benchmarks import peer
+from benchmarks.timing import Run
+from har_jax import methods, normalization_layers_but_stem
+from har_jax.models import CifarResNet
+
+PRECISIONS = ("float32", "tf32", "bfloat16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """A step of the paper's recipe.
+
+    Attributes:
+      depth: Of the ResNet.
+      batch_size: Examples in a step.
+      precision: Of convolutions and matrix products: ``"float32"``; ``"tf32"``, which GPUs have
+        and which is the default there; ``"bfloat16"``, of all computation but the parameters.
+    """
+
+    depth: int = 32
+    batch_size: int = 128
+    precision: str = "float32"
+
+    def matmul_precision(self):
+        """A context in which to compile."""
+        return jax.default_matmul_precision("highest" if self.precision == "float32" else "default")
+
+    def batch(self) -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        return {
+            "inputs": rng.normal(size=(self.batch_size, 32, 32, 3)).astype(np.float32),
+            "labels": rng.integers(10, size=self.batch_size).astype(np.int32),
+            "strength": rng.uniform(0, 0.1, size=self.batch_size).astype(np.float32),
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A step that can be timed.
+
+    Attributes:
+      run: Makes steps.
+      compile_seconds: Tracing and compiling.
+      flops: As XLA counts what it compiled; None where nothing is.
+      temporary_bytes: The memory that a step takes and gives back, likewise.
+    """
+
+    run: Run
+    compile_seconds: float | None = None
+    flops: float | None = None
+    temporary_bytes: int | None = None
+
+
+def make_method(
+    name: str, setup: Setup, *, remat: bool = False, **options: Unpack[methods.StepOptions]
+) -> methods.Method:
+    """:func:`har_jax.methods.erm` or ``har``, with the paper's network and optimizer."""
+    dtype = jnp.bfloat16 if setup.precision == "bfloat16" else jnp.float32
+    model = CifarResNet(10, setup.depth, dtype=dtype, remat=remat)
+    optimizer = optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(0.1, momentum=0.9))
+    if name == "erm":
+        return methods.erm(model, optimizer, **options)
+    return methods.har(
+        model,
+        optimizer,
+        layers=normalization_layers_but_stem,
+        reduction="sum_of_norms",
+        **options,
+    )
+
+
+def ours(name: str, setup: Setup, *, remat: bool = False, microbatches: int = 1) -> Candidate:
+    """A step of a method, compiled."""
+    made = make_method(name, setup, remat=remat, microbatches=microbatches)
+    batch = jax.device_put(setup.batch())
+    key = jax.random.key(0)
+    state = jax.jit(made.init)(key, batch)
+    start = time.perf_counter()
+    with setup.matmul_precision():
+        compiled = jax.jit(made.step, donate_argnums=0).lower(state, batch, key).compile()
+    seconds = time.perf_counter() - start
+
+    def run(steps: int) -> None:
+        nonlocal state
+        for _ in range(steps):
+            state, _ = compiled(state, batch, key)
+        jax.block_until_ready(state)
+
+    memory = compiled.memory_analysis().temp_size_in_bytes
+    flops = compiled.cost_analysis()["flops"] if microbatches == 1 else None  # loops count once
+    return Candidate(run, seconds, flops, memory)
+
+
+def theirs(method: str, setup: Setup, *, channels_last: bool = False) -> Candidate:
+    """A step of the peer, on the device that this library computes on."""
+    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = (
+        setup.precision == "tf32"
+    )
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    torch.manual_seed(0)
+    model = peer.ResNet(10, setup.depth).to(device, memory_format=layout)
+    batch = setup.batch()
+    images = torch.tensor(batch["inputs"].transpose(0, 3, 1, 2)).contiguous(memory_format=layout)
+    labels = torch.tensor(batch["labels"], dtype=torch.int64, device=device)
+    strength = torch.tensor(batch["strength"], device=device) if method == "har" else None
+    images, optimizer = images.to(device), peer.sgd(model)
+    step = functools.partial(
+        peer.step, model, optimizer, images, labels, strength, reduction="sum_of_norms"
+    )
+
+    def run(steps: int) -> None:
+        with torch.autocast(device, torch.bfloat16, enabled=setup.precision == "bfloat16"):
+            for _ in range(steps):
+                step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return Candidate(run)

@@ -1,0 +1,127 @@
+"""A training step of this library beside the peer's, and HAR's beside plain training.
+
+python -m benchmarks.step
+python -m benchmarks.step --depth=20 --batch_size=64 --rounds=21 --json=step.json
+
+All are measured in turn, round by round, and compared within a round.
+"""
+
+import argparse
+import os
+import pathlib
+
+import jax
+import torch
+
+from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours, theirs
+from benchmarks.timing import alternate, ratio
+from har_jax.files import write_json
+
+RATIOS = {
+    "HAR / ERM": ("HAR", "ERM"),
+    "HAR with remat / ERM": ("HAR, remat", "ERM"),
+    "HAR in 2 microbatches / ERM": ("HAR, 2 microbatches", "ERM"),
+    "HAR in 4 microbatches / ERM": ("HAR, 4 microbatches", "ERM"),
+    "ERM / PyTorch's ERM": ("ERM", "PyTorch ERM"),
+    "HAR / PyTorch's HAR": ("HAR", "PyTorch HAR"),
+    "PyTorch's HAR / its ERM": ("PyTorch HAR", "PyTorch ERM"),
+}
+
+
+def measure(setup: Setup, rounds: int) -> dict:
+    """Measures every candidate at one setup, for :func:`show` and for JSON."""
+    candidates = {
+        "ERM": ours("erm", setup),
+        "HAR": ours("har", setup),
+        "HAR, remat": ours("har", setup, remat=True),
+        "HAR, 2 microbatches": ours("har", setup, microbatches=2),
+        "HAR, 4 microbatches": ours("har", setup, microbatches=4),
+    }
+    for name in ("ERM", "HAR"):
+        for suffix, channels_last in (("", False), (", channels last", True)):
+            candidates[f"PyTorch {name}{suffix}"] = theirs(
+                name.lower(), setup, channels_last=channels_last
+            )
+    times = alternate({name: each.run for name, each in candidates.items()}, rounds)
+    for name in ("PyTorch ERM", "PyTorch HAR"):  # its best layout stands for the peer
+        layouts = [name, f"{name}, channels last"]
+        times[name] = min((times[layout] for layout in layouts), key=_median)
+    return {
+        "device": jax.devices()[0].device_kind,
+        "threads": torch.get_num_threads(),
+        "jax": jax.__version__,
+        "torch": torch.__version__,
+        "setup": vars(setup),
+        "seconds": {name: list(values) for name, values in times.items()},
+        "compiled": {
+            name: _compiled(each) for name, each in candidates.items() if each.temporary_bytes
+        },
+        "ratios": {name: _ratios(times, candidates, *pair) for name, pair in RATIOS.items()},
+    }
+
+
+def _median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def _compiled(candidate: Candidate) -> dict:
+    return {
+        "flops": candidate.flops,
+        "temporary_bytes": candidate.temporary_bytes,
+        "compile_seconds": candidate.compile_seconds,
+    }
+
+
+def _ratios(times, candidates, name, reference):
+    one, other = candidates[name], candidates[reference]
+    of = lambda x, y: x / y if x and y else None
+    return {
+        "time": ratio(times[name], times[reference]),
+        "flops": of(one.flops, other.flops),
+        "memory": of(one.temporary_bytes, other.temporary_bytes),
+    }
+
+
+def show(results: dict) -> None:
+    """Prints two Markdown tables."""
+    setup = results["setup"]
+    print(
+        f"ResNet-{setup['depth']}, batch {setup['batch_size']}, {setup['precision']}; "
+        f"{results['device']}, {results['threads']} threads; jax {results['jax']}, "
+        f"torch {results['torch']}\n"
+    )
+    print("| step | median, s | GFLOP | temporary memory, MiB | compiling, s |")
+    print("| --- | --- | --- | --- | --- |")
+    for name, values in results["seconds"].items():
+        compiled = results["compiled"].get(name)
+        cells = ["", "", ""]
+        if compiled:
+            cells[0] = f"{compiled['flops'] / 1e9:.1f}" if compiled["flops"] else ""
+            cells[1] = f"{compiled['temporary_bytes'] / 2**20:.0f}"
+            cells[2] = f"{compiled['compile_seconds']:.1f}"
+        print(f"| {name} | {_median(values):.4f} | " + " | ".join(cells) + " |")
+    print("\n| ratio | time (quartiles of rounds) | FLOPs | temporary memory |")
+    print("| --- | --- | --- | --- |")
+    for name, ratios in results["ratios"].items():
+        median, low, high = ratios["time"]
+        rest = ["" if ratios[key] is None else f"{ratios[key]:.2f}" for key in ("flops", "memory")]
+        print(f"| {name} | {median:.2f} ({low:.2f}-{high:.2f}) | " + " | ".join(rest) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--depth", type=int, default=32)
+    parser.add_argument("--batch_size", type=int, default=128)
+    parser.add_argument("--precision", choices=PRECISIONS, default="float32")
+    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    results = measure(Setup(args.depth, args.batch_size, args.precision), args.rounds)
+    if args.json:
+        write_json(args.json, results)
+    show(results)
+
+
+if __name__ == "__main__":
+    main()
