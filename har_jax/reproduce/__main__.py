@@ -29,7 +29,7 @@ from har_jax.workdir import StageError
 
 SCALES = {
     "full": Scale(shrink=lambda config: None, strengths={UNIFORM: (0.01, 0.02, 0.05, 0.1)}),
-    "small": Scale(shrink=recipes.shrink, strengths={UNIFORM: (0.03, 0.1, 0.3)}),
+    "small": Scale(shrink=recipes.shrink, strengths={UNIFORM: (0.1, 0.3, 1.0)}),
 }
 
 
