@@ -146,7 +146,13 @@ def _is_complete(path: pathlib.Path) -> bool:
 
 
 def _open(name: str, folder: pathlib.Path) -> PreparedData:
-    import tensorflow_datasets as tfds
+    try:
+        import tensorflow_datasets as tfds
+        import tensorflow_datasets.public_api  # the above logs what it lacks, and goes on without
+    except ImportError as error:
+        raise DataError(
+            f"tfds:{name}: tensorflow_datasets cannot be imported ({error}): install what it lacks"
+        ) from error
 
     try:
         builder = tfds.builder_from_directory(folder)

@@ -96,8 +96,6 @@ def _for_kernel(cotangent, inputs, kernel_type, options):
     """The transpose of :func:`convolve` as a function of its kernel."""
 
     def by_convolution(cotangent, inputs):  # of the inputs with the cotangent, spread out
-        channels_as_batch = inputs.transpose(3, 1, 2, 0)
-        cotangent_as_kernel = cotangent.transpose(1, 2, 0, 3)
         padding = [
             (before, window - before + (steps - 1) * stride - size)
             for window, size, steps, stride, before in _geometry(
@@ -105,10 +103,21 @@ def _for_kernel(cotangent, inputs, kernel_type, options):
             )
         ]
         spread = dict(rhs_dilation=options.strides)
-        gradient = _plain(
-            channels_as_batch, cotangent_as_kernel, (1, 1), padding, options.precision, **spread
-        )
-        return gradient.transpose(1, 2, 0, 3)
+
+        def of_part(part):
+            cotangent, inputs = part
+            channels_as_batch = inputs.transpose(3, 1, 2, 0)
+            cotangent_as_kernel = cotangent.transpose(1, 2, 0, 3)
+            return _plain(
+                channels_as_batch, cotangent_as_kernel, (1, 1), padding, options.precision, **spread
+            )
+
+        # Transposes of a whole batch leave the processor's cache, and take most of the time.
+        size = max(size for size in range(1, 17) if len(inputs) % size == 0)
+        if size < 4:  # a loop over so little is slower still
+            size = len(inputs)
+        parts = [x.reshape(-1, size, *x.shape[1:]) for x in (cotangent, inputs)]
+        return lax.map(of_part, parts).sum(0).transpose(1, 2, 0, 3)
 
     def by_jax(cotangent, inputs):
         transpose = jax.linear_transpose(lambda w: _convolve.fun(inputs, w, options), kernel_type)
