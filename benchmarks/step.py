@@ -11,6 +11,7 @@ import os
 import pathlib
 
 import jax
+import numpy as np
 import torch
 
 from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours, theirs
@@ -27,6 +28,12 @@ RATIOS = {
     "PyTorch's HAR / its ERM": ("PyTorch HAR", "PyTorch ERM"),
 }
 
+# The peer's layouts, of which its best stands for it.
+PEERS = {
+    f"PyTorch {name}": (f"PyTorch {name}", f"PyTorch {name}, channels last")
+    for name in ("ERM", "HAR")
+}
+
 
 def measure(setup: Setup, rounds: int) -> dict:
     """Measures every candidate at one setup, for :func:`show` and for JSON."""
@@ -37,15 +44,14 @@ def measure(setup: Setup, rounds: int) -> dict:
         "HAR, 2 microbatches": ours("har", setup, microbatches=2),
         "HAR, 4 microbatches": ours("har", setup, microbatches=4),
     }
-    for name in ("ERM", "HAR"):
-        for suffix, channels_last in (("", False), (", channels last", True)):
-            candidates[f"PyTorch {name}{suffix}"] = theirs(
-                name.lower(), setup, channels_last=channels_last
-            )
+    for method, names in zip(("erm", "har"), PEERS.values(), strict=True):
+        for name, channels_last in zip(names, (False, True), strict=True):
+            candidates[name] = theirs(method, setup, channels_last=channels_last)
     times = alternate({name: each.run for name, each in candidates.items()}, rounds)
-    for name in ("PyTorch ERM", "PyTorch HAR"):  # its best layout stands for the peer
-        layouts = [name, f"{name}, channels last"]
-        times[name] = min((times[layout] for layout in layouts), key=_median)
+    best = {
+        name: min(names, key=lambda name: float(np.median(times[name])))
+        for name, names in PEERS.items()
+    }
     return {
         "device": jax.devices()[0].device_kind,
         "threads": torch.get_num_threads(),
@@ -56,12 +62,11 @@ def measure(setup: Setup, rounds: int) -> dict:
         "compiled": {
             name: _compiled(each) for name, each in candidates.items() if each.temporary_bytes
         },
-        "ratios": {name: _ratios(times, candidates, *pair) for name, pair in RATIOS.items()},
+        "ratios": {
+            name: _ratios(times, candidates, *(best.get(one, one) for one in pair))
+            for name, pair in RATIOS.items()
+        },
     }
-
-
-def _median(values):
-    return sorted(values)[len(values) // 2]
 
 
 def _compiled(candidate: Candidate) -> dict:
@@ -99,7 +104,7 @@ def show(results: dict) -> None:
             cells[0] = f"{compiled['flops'] / 1e9:.1f}" if compiled["flops"] else ""
             cells[1] = f"{compiled['temporary_bytes'] / 2**20:.0f}"
             cells[2] = f"{compiled['compile_seconds']:.1f}"
-        print(f"| {name} | {_median(values):.4f} | " + " | ".join(cells) + " |")
+        print(f"| {name} | {np.median(values):.4f} | " + " | ".join(cells) + " |")
     print("\n| ratio | time (quartiles of rounds) | FLOPs | temporary memory |")
     print("| --- | --- | --- | --- |")
     for name, ratios in results["ratios"].items():

@@ -1,5 +1,6 @@
-"""The persistent compilation cache: a step that was compiled once is not compiled again."""
+"""How training steps are compiled: with which options, and only once."""
 
+import functools
 import os
 import pathlib
 
@@ -18,3 +19,21 @@ def use_compilation_cache() -> None:
         except RuntimeError:  # a user without a home, as in some containers
             return
         jax.config.update("jax_compilation_cache_dir", str(caches / "har_jax" / "xla"))
+
+
+@functools.cache
+def compiler_options() -> dict[str, str]:
+    """What a training step is best compiled with on the default device, for ``jax.jit``.
+
+    On CPU, convolutions by Eigen, which takes all cores, in place of YNNPACK, which takes one for
+    most of them: HAR on ResNet-32 runs 1.3 times as fast on two cores (benchmarks/README.md).
+    The option is experimental; where XLA has it no longer there are none.
+    """
+    if jax.default_backend() != "cpu":
+        return {}
+    options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}
+    try:
+        jax.jit(lambda x: x, compiler_options=options).lower(0.0).compile()
+    except jax.errors.JaxRuntimeError:
+        return {}
+    return options
