@@ -1,7 +1,7 @@
 """Whole epochs beside the bare step: what data, augmentation, metrics and the loop cost.
 
 python -m benchmarks.epochs
-python -m benchmarks.epochs --depth=8 --batch_size=32 --steps=400 --rounds=5
+python -m benchmarks.epochs --depth=8 --batch_size=32 --steps=100 --rounds=3
 
 Trains on random images as the paper's recipe does on CIFAR-10, cropping, mirroring and normalizing
 them, and times in turn with it a bare step, whose batch is on the device and ready. The rate of
