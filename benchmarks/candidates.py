@@ -65,18 +65,22 @@ class Candidate:
     temporary_bytes: int | None = None
 
 
+def sgd() -> optax.GradientTransformation:
+    """The paper's, as :func:`benchmarks.peer.sgd`."""
+    return optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(0.1, momentum=0.9))
+
+
 def make_method(
     name: str, setup: Setup, *, remat: bool = False, **options: Unpack[methods.StepOptions]
 ) -> methods.Method:
     """:func:`har_jax.methods.erm` or ``har``, with the paper's network and optimizer."""
     dtype = jnp.bfloat16 if setup.precision == "bfloat16" else jnp.float32
     model = CifarResNet(10, setup.depth, dtype=dtype, remat=remat)
-    optimizer = optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(0.1, momentum=0.9))
     if name == "erm":
-        return methods.erm(model, optimizer, **options)
+        return methods.erm(model, sgd(), **options)
     return methods.har(
         model,
-        optimizer,
+        sgd(),
         layers=normalization_layers_but_stem,
         reduction="sum_of_norms",
         **options,

@@ -19,6 +19,7 @@ from flax import traverse_util
 
 import har_jax
 from benchmarks import peer
+from benchmarks.candidates import sgd
 from har_jax.models import CifarResNet
 
 STEPS = 10
@@ -82,7 +83,7 @@ def _ours(model, variables, batches, reduction) -> Mapping[str, list[np.ndarray]
         )
         return jnp.mean(r.loss + strength * r.norm), r
 
-    optimizer = optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(0.1, momentum=0.9))
+    optimizer = sgd()
 
     @jax.jit
     def step(params, stats, opt_state, batch):

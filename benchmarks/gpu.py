@@ -60,10 +60,7 @@ def main() -> None:
 
 def train(data_dir: str, workdir: pathlib.Path, left: float, rates: dict, on_gpu: bool) -> dict:
     """ERM and HAR by the paper's recipe, their epochs shortened where time would run out."""
-    seconds = {
-        name: float(sorted(rates[name]["seconds"]["step in training"])[0])
-        for name in ("erm", "har")
-    }
+    seconds = {name: min(rates[name]["seconds"]["step in training"]) for name in ("erm", "har")}
     steps = EPOCHS * EXAMPLES / BATCH
     needed = 1.1 * steps * (0.5 * seconds["erm"] + seconds["erm"] + seconds["har"])
     part = min(1.0, max(0.01, (left - SPARE) / needed))
