@@ -8,7 +8,7 @@ Config files are ``ml_collections`` files: a function ``get_config()`` that take
 import difflib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ml_collections import config_dict
 
@@ -19,6 +19,7 @@ from har_jax.layers import FILTERS
 from har_jax.models.norm import NORMS
 from har_jax.models.resnet import blocks_per_stage
 from har_jax.registry import METHODS
+from har_jax.train.divergence import OnNonfinite
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 
 # Which options each choice reads; an option that is set but not read is an error.
@@ -97,6 +98,8 @@ def base() -> config_dict.ConfigDict:
         },
         # Class-balanced loss weights from this epoch of training on; None: never.
         "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
+        # After a step whose loss, R or parameters are not finite: end the run, or undo the step.
+        "on_nonfinite": "stop",  # or "skip"
         "log_every": 50,
         "checkpoint_every": 100,
     }
@@ -192,6 +195,7 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "model.dtype": DTYPES,
         "optimizer.name": OPTIMIZERS,
         "optimizer.schedule": SCHEDULES,
+        "on_nonfinite": get_args(OnNonfinite),
         "regularizer.layers": FILTERS,
         "regularizer.reduction": REDUCTIONS,
     }.items():

@@ -10,6 +10,7 @@ Each stage reads what earlier ones left in the workdir and leaves its own artefa
 The first two are left out where no method needs them.
 """
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -25,6 +26,7 @@ from har_jax.build import make_method, num_steps
 from har_jax.config import flatten
 from har_jax.data import DataError, Examples, TrainingData, load, stratified_split
 from har_jax.files import read_arrays, write_arrays, write_json
+from har_jax.lock import locked
 from har_jax.methods import Method
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
@@ -80,7 +82,9 @@ class Experiment:
         A stage that is complete is skipped; one that was cut goes on from its last checkpoint.
 
         Raises:
-          StageError: if a folder was made from another config, or an earlier stage is missing.
+          StageError: if a folder was made from another config or from other data, or an earlier
+            stage is missing.
+          LockError: if another process is at work in the workdir, or it cannot be written to.
         """
         entries = [entry for entry in self._stages() if stage in (None, entry.stage)]
         if not entries:
@@ -95,19 +99,28 @@ class Experiment:
                     f"--stage={stage} needs {needed.path}, which is not complete: run --stage="
                     f"{needed.path.relative_to(self._workdir).parts[0]} first, or leave --stage out"
                 )
-        if not all(entry.folder.is_complete() for entry in entries):
-            _ = self._data  # what is wrong with it is told before anything is written
-            if self._estimates:
-                self._pretrain_size()
-        for entry in entries:
-            if entry.folder.is_complete():
-                print(f"{entry.folder.path}: complete, skipped")
-                if entry.stage == "report":
-                    print(f"report: {entry.folder.path / 'index.html'}")
-                continue
-            entry.folder.begin()
-            entry.run()
-            entry.folder.finish()
+        with contextlib.ExitStack() as stack:
+            if not all(entry.folder.is_complete() for entry in entries):
+                stack.enter_context(locked(self._workdir))
+                self._check_data(entries)  # what is wrong with it is told before stages begin
+            for entry in entries:
+                self._run_entry(entry)
+
+    def _check_data(self, entries: Sequence[_Stage]) -> None:
+        if self._estimates:
+            self._pretrain_size()
+        for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
+            folder.refuse_other_data(self._data.digest)
+
+    def _run_entry(self, entry: _Stage) -> None:
+        if entry.folder.is_complete():
+            print(f"{entry.folder.path}: complete, skipped")
+            if entry.stage == "report":
+                print(f"report: {entry.folder.path / 'index.html'}")
+            return
+        entry.folder.begin(self._data.digest)
+        entry.run()
+        entry.folder.finish(self._data.digest)
 
     def _stages(self) -> list[_Stage]:
         estimation = [
@@ -259,6 +272,7 @@ class Experiment:
             log_every=config.log_every,
             checkpoint_every=config.checkpoint_every,
             title=title,
+            on_nonfinite=config.on_nonfinite,
         )
 
     def _strength(self, name: str) -> np.ndarray | None:

@@ -3,7 +3,10 @@
 import json
 import os
 import pathlib
-from typing import Any
+import zipfile
+import zlib
+from collections.abc import Callable
+from typing import IO, Any
 
 import numpy as np
 
@@ -15,20 +18,39 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 def write_text(path: pathlib.Path, text: str) -> None:
     """Writes a file that is there whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)
+    _write(path, lambda file: file.write(text.encode()))
 
 
 def write_arrays(path: pathlib.Path, **arrays: np.ndarray) -> None:
     """Writes an ``.npz`` that is there whole or not at all."""
-    temporary = path.with_name(path.name + ".tmp")
-    with temporary.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-    os.replace(temporary, path)
+    _write(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
 def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
-    """Reads what :func:`write_arrays` wrote."""
-    with np.load(path, allow_pickle=False) as file:
-        return dict(file)
+    """Reads what :func:`write_arrays` wrote.
+
+    Raises:
+      OSError: if that is not there, or damaged.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+    except (ValueError, KeyError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise damaged(path, error) from error
+
+
+def damaged(path: pathlib.Path, error: Exception) -> OSError:
+    """The error for a file of ours that cannot be read, with the remedy."""
+    return OSError(
+        f"{path} is damaged ({type(error).__name__}: {error}): delete {path.parent} and run the "
+        "same command to make it anew"
+    )
+
+
+def _write(path: pathlib.Path, write: Callable[[IO[bytes]], Any]) -> None:
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())  # or a crash of the machine could leave an empty file of this name
+    os.replace(temporary, path)

@@ -18,6 +18,7 @@ from ml_collections import config_flags
 
 from har_jax import config as har_config
 from har_jax.data.examples import DataError
+from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, end_in_time
 from har_jax.terminal import stop
 from har_jax.workdir import STAGES, StageError
 
@@ -34,11 +35,12 @@ _STAGE = flags.DEFINE_enum(
 
 def main(_: list[str]) -> None:
     if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
+        logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     # What these import takes seconds; flags come first.
     from har_jax.experiment import Experiment
     from har_jax.train.compilation import use_compilation_cache
 
+    end_in_time(SECONDS_TO_SAVE)
     use_compilation_cache()
     warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
@@ -49,8 +51,8 @@ def main(_: list[str]) -> None:
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
     except (StageError, DataError, FloatingPointError, OSError) as error:
         stop(str(error), status=1)
-    except KeyboardInterrupt:
-        stop("interrupted: the same command goes on from the last checkpoint", status=130)
+    except Interrupted as error:
+        stop(f"{error}: the same command goes on from there", status=128 + error.signal)
 
 
 def _parse(argv: list[str]) -> list[str]:

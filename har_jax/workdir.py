@@ -17,7 +17,8 @@ class StageError(Exception):
 class StageFolder:
     """One stage's folder, with the config keys that its contents depend on.
 
-    ``stage.json`` holds these keys, from the stage's beginning, and whether it is complete.
+    ``stage.json`` holds these keys and the digest of the data, from the stage's beginning, and
+    whether it is complete.
 
     Args:
       path: The folder.
@@ -37,21 +38,35 @@ class StageFolder:
         record = self._read()
         return record is not None and record["complete"] and not self._differences(record)
 
-    def begin(self) -> None:
-        """Makes the folder, or goes on in one whose fingerprint is the same."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._write(complete=False)
+    def refuse_other_data(self, digest: str) -> None:
+        """Raises :class:`StageError` if what is there was made from data of another digest."""
+        record = self._read()
+        if record is not None and record["data"] != digest:
+            raise StageError(
+                f"{self.path} was made from other data than there are now, under the same config: "
+                f"bring those back, take another --workdir, or delete {self.path} to make it anew"
+            )
 
-    def finish(self) -> None:
-        self._write(complete=True)
+    def begin(self, digest: str) -> None:
+        """Makes the folder, or goes on in one whose fingerprint and data are the same."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write(digest, complete=False)
+
+    def finish(self, digest: str) -> None:
+        self._write(digest, complete=True)
 
     def _read(self) -> dict[str, Any] | None:
         path = self.path / "stage.json"
-        if not self.path.is_dir() or not any(self.path.iterdir()):
+        unfinished = [path.with_name(path.name + ".tmp")]  # by a process that was killed
+        if not self.path.is_dir() or list(self.path.iterdir()) in ([], unfinished):
             return None
         try:
             record = json.loads(path.read_text())
-            return {"complete": record["complete"], "fingerprint": dict(record["fingerprint"])}
+            return {
+                "complete": bool(record["complete"]),
+                "data": str(record["data"]),
+                "fingerprint": dict(record["fingerprint"]),
+            }
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise StageError(
                 f"{path} does not say what {self.path} was made from: delete that folder to make "
@@ -66,10 +81,9 @@ class StageFolder:
             if there.get(key) != here.get(key)
         }
 
-    def _write(self, *, complete: bool) -> None:
-        write_json(
-            self.path / "stage.json", {"complete": complete, "fingerprint": self.fingerprint}
-        )
+    def _write(self, digest: str, *, complete: bool) -> None:
+        record = {"complete": complete, "data": digest, "fingerprint": self.fingerprint}
+        write_json(self.path / "stage.json", record)
 
 
 def refuse_differences(folders: list[StageFolder]) -> None:

@@ -41,6 +41,7 @@ class TestMainJob:
         assert one.returncode == 0, one.stderr
         assert run.returncode == 0, run.stderr
         assert sorted(path.name for path in workdir.iterdir()) == [
+            ".lock",
             "estimate",
             "pretrain",
             "report",
@@ -145,7 +146,7 @@ class TestMainJob:
         plain = (*TINY, "--config.methods='uniform',", f"--workdir={tmp_path}")
         run = har(*plain)
         assert run.returncode == 0, run.stderr
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["report", "train"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == [".lock", "report", "train"]
         assert "tau" not in run.stdout
         results = json.loads((tmp_path / "report" / "results.json").read_text())
         assert results["groups"][0]["tau"] is None

@@ -1,7 +1,6 @@
 """Training resumes to the same bits, tells of itself, and evaluates every example once."""
 
 import json
-import pathlib
 import signal
 
 import chex
@@ -12,13 +11,14 @@ import optax
 import pytest
 from flax import linen as nn
 
-from har_jax import methods
+from har_jax import interruption, methods
 from har_jax.data import Examples
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.evaluate import Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.metrics import MetricsWriter, read_metrics
 from har_jax.train.optimizer import make_schedule
+from har_jax.train.progress import Progress
 
 
 class Linear(nn.Module):
@@ -74,11 +74,15 @@ def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
     single = run(tmp_path / "1", **options, steps_per_dispatch=1)
     several = run(tmp_path / "4", **options, steps_per_dispatch=4)
     chex.assert_trees_all_close(single, several, rtol=1e-6)
+    chex.assert_trees_all_equal(
+        several, run(tmp_path / "5", steps=23, log_every=23, steps_per_dispatch=5)
+    )
     one, four = (read_metrics(tmp_path / name / "metrics.jsonl") for name in ("1", "4"))
     assert [r["step"] for r in one] == [r["step"] for r in four] == [6, 12, 18, 23]
     chex.assert_trees_all_close(one, four, rtol=1e-6)
     assert sorted(path.name for path in (tmp_path / "4/checkpoints").iterdir()) == ["20", "23"]
     shown = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()]
+    shown = [line for line in shown if "/23" in line][:8]
     assert shown == 2 * [f"test: step {step}/23" for step in (6, 12, 18, 23)]
 
 
@@ -106,40 +110,68 @@ def test_records_of_steps_to_be_made_again_are_dropped(tmp_path):
     assert [record["loss"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [1, 1, 2]
 
 
-def test_what_an_interrupted_save_left_is_not_taken_for_a_checkpoint(tmp_path):
-    tree = {"a": jnp.arange(3.0)}
-    with Checkpoints(tmp_path) as checkpoints:
-        assert checkpoints.restore_latest(tree) is None
-        for step in (1, 2, 3):
-            checkpoints.save(step, {"a": tree["a"] + step})
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "3"]
-    pathlib.Path(tmp_path / "9").mkdir()
-    with (
-        pytest.warns(UserWarning, match="9 is an incomplete checkpoint and is removed"),
-        Checkpoints(tmp_path) as checkpoints,
-    ):
-        np.testing.assert_array_equal(checkpoints.restore_latest(tree)["a"], [3, 4, 5])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_saves_the_step_that_is_under_way(tmp_path, monkeypatch, capsys, number):
+    whole = run(tmp_path / "whole")
+    handlers = [signal.getsignal(each) for each in interruption.SIGNALS]
+    update = Progress.update
+
+    def pressed(self, step):
+        if step == 3:
+            signal.raise_signal(number)
+        update(self, step)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Progress, "update", pressed)
+        with pytest.raises(interruption.Interrupted, match=number.name):
+            run(tmp_path / "cut", checkpoint_every=100)
+    assert [path.name for path in (tmp_path / "cut/checkpoints").iterdir()] == ["3"]
+    assert "test: saved after step 3 of 7" in capsys.readouterr().out
+    assert [signal.getsignal(each) for each in interruption.SIGNALS] == handlers
+    chex.assert_trees_all_equal(run(tmp_path / "cut", checkpoint_every=100), whole)
+    files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "cut")]
+    assert files[0] == files[1]
 
 
-def test_an_interrupt_waits_for_the_save(tmp_path, monkeypatch):
-    tree = {"a": jnp.arange(3.0)}
-    with Checkpoints(tmp_path) as checkpoints:
-        save = checkpoints._checkpointer.save
+def unsteady(bad_steps, what):
+    """Plain training whose loss, R or gradient is NaN at some steps."""
+    erm = methods.erm(Linear(), optax.sgd(0.1, momentum=0.9))
 
-        def pressed(step, tree):
-            signal.raise_signal(signal.SIGINT)
-            return save(step, tree)
+    def step(state, batch, key):
+        bad = jnp.isin(state.step + 1, jnp.array(bad_steps))
+        new, metrics = erm.step(state, batch, key)
+        spoil = lambda tree: jax.tree.map(lambda x: jnp.where(bad, jnp.nan, x), tree)
+        metrics["norm"] = metrics["loss"]
+        if what == "parameters":
+            return new.replace(params=spoil(new.params)), metrics
+        return new, {**metrics, what: spoil(metrics[what])}
 
-        monkeypatch.setattr(checkpoints._checkpointer, "save", pressed)
-        with pytest.raises(KeyboardInterrupt):
-            checkpoints.save(1, tree)
-        assert checkpoints.restore_latest(tree) is not None
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    return erm._replace(step=step)
 
 
-def test_a_loss_that_is_not_finite_stops_the_run(tmp_path):
-    with pytest.raises(FloatingPointError, match=r"test: loss is (nan|inf) at step \d"):
-        run(tmp_path, rate=1e38)
+@pytest.mark.parametrize("per_dispatch", [1, 3])
+@pytest.mark.parametrize(("what", "name"), [("loss", "loss"), ("norm", "R"), ("parameters", "par")])
+def test_a_run_stops_at_the_step_that_is_not_finite(tmp_path, what, name, per_dispatch):
+    expected = rf"test: at step 5 not finite: .*{name}.*; the last checkpoint is .*checkpoints/4"
+    with pytest.raises(FloatingPointError, match=expected):
+        run(tmp_path, method=unsteady([5], what), steps_per_dispatch=per_dispatch)
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["2", "4"]
+    assert [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [3]
+
+
+@pytest.mark.parametrize("what", ["loss", "parameters"])
+def test_steps_that_are_not_finite_can_be_skipped(tmp_path, what):
+    state = run(tmp_path / "skip", method=unsteady([2, 6], what), on_nonfinite="skip")
+    assert int(state.step) == 7
+    assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(state))
+    records = read_metrics(tmp_path / "skip" / "metrics.jsonl")
+    assert [record["skipped"] for record in records] == [1, 1, 0]
+    assert all(np.isfinite(record["loss"]) for record in records)
+    steady = run(tmp_path / "none", method=unsteady([], what), on_nonfinite="skip", steps=1)
+    one = run(tmp_path / "one", method=unsteady([2], what), on_nonfinite="skip", steps=2)
+    chex.assert_trees_all_equal(one.params, steady.params)
+    with pytest.raises(FloatingPointError, match="none of the 3 steps up to step 3 was finite"):
+        run(tmp_path / "all", method=unsteady([1, 2, 3], what), on_nonfinite="skip")
 
 
 def test_evaluation_takes_every_example_once_whatever_the_batch():

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import hashlib
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -47,6 +49,16 @@ class TrainingData:
     def flipped(self) -> Bool[np.ndarray, " n"]:
         """Which training labels are not what they were."""
         return self.train.labels != self.clean_labels
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A checksum of all that is trained and evaluated on."""
+        sha = hashlib.sha256(json.dumps(self.class_names).encode())
+        for examples in (self.train, self.test):
+            for array in (examples.inputs, examples.labels):
+                sha.update(f"{array.dtype.str}{array.shape}".encode())
+                sha.update(np.ascontiguousarray(array).data)
+        return sha.hexdigest()
 
     def summary(self) -> dict[str, Any]:
         """The realized counts and flip rates, by class, for logs and reports.

@@ -21,6 +21,7 @@ from har_jax import recipes
 from har_jax.config import ConfigError
 from har_jax.data.examples import DataError
 from har_jax.files import write_json, write_text
+from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, end_in_time
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
@@ -39,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> None:
-    logging.set_verbosity(logging.WARNING)  # Orbax has much to tell below that
+    logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     options = _parser().parse_args(arguments)
     table = TABLES[options.table]
     settings = options.settings.split(",") if options.settings else list(table.settings)
@@ -48,6 +49,7 @@ def main(arguments: Sequence[str]) -> None:
     folder = pathlib.Path(options.workdir).expanduser() / f"{options.table}-{options.scale}"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
+    end_in_time(SECONDS_TO_SAVE)
     try:
         grid.check()
         grid.find_data()
@@ -62,8 +64,8 @@ def main(arguments: Sequence[str]) -> None:
             "command goes on from the last checkpoints",
             status=1,
         )
-    except KeyboardInterrupt:
-        stop("interrupted: the same command goes on from the last checkpoints", status=130)
+    except Interrupted as error:
+        stop(f"{error}: the same command goes on from there", status=128 + error.signal)
     print(render.terminal(results))
 
 

@@ -16,6 +16,7 @@ from absl import logging
 from ml_collections import config_dict
 
 from har_jax.experiment import Experiment
+from har_jax.interruption import SECONDS_TO_SAVE
 from har_jax.train.compilation import use_compilation_cache
 
 Results = Mapping[str, Any]
@@ -62,7 +63,7 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
 
 @contextlib.contextmanager
 def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
-    """Processes with cores of their own, that end at once with an error or a Ctrl-C."""
+    """Processes with cores of their own, that save and end with an error or a Ctrl-C."""
     context = multiprocessing.get_context("spawn")
     slots = context.Queue()
     for slot in range(jobs):
@@ -74,8 +75,11 @@ def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
         yield pool
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in multiprocessing.active_children():
+        children = multiprocessing.active_children()
+        for child in children:
             child.terminate()
+        for child in children:
+            child.join(SECONDS_TO_SAVE - 1)
         raise
     pool.shutdown()
 
@@ -86,7 +90,7 @@ def _begin_process(slots: Any, jobs: int) -> None:
     if hasattr(os, "sched_setaffinity"):  # Linux
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[slot % len(cores) :: jobs])
-    logging.set_verbosity(logging.WARNING)
+    logging.set_verbosity(logging.FATAL)
     use_compilation_cache()
 
 

@@ -1,20 +1,21 @@
 """The training loop: it knows a method's three functions and nothing else of it."""
 
-import math
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from har_jax import seeds
+from har_jax import interruption, seeds
 from har_jax.data.batches import Batches
-from har_jax.methods.base import Method
-from har_jax.objective import WeightedSum
+from har_jax.methods.base import Method, Metrics
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
+from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.progress import Progress
 
@@ -30,6 +31,7 @@ def fit(
     log_every: int,
     checkpoint_every: int,
     title: str,
+    on_nonfinite: OnNonfinite = "stop",
     steps_per_dispatch: int | None = None,
 ) -> Any:
     """Trains a method, or goes on where an earlier call in the same folder was cut.
@@ -37,7 +39,7 @@ def fit(
     The result is a function of the method, the data, the seed and the sizes: where a run
     was cut, and how often, does not change it.
 
-    On GPU and TPU many steps are one dispatch, a ``lax.scan``, and the host only sends the
+    On GPU and TPU many steps are one dispatch, a loop on the device, and the host only sends the
     indices of their batches and fetches metrics. On CPU every step is a dispatch of its own: it
     costs nothing there, and XLA:CPU runs loops of convolutions other than ours many times slower.
 
@@ -51,13 +53,20 @@ def fit(
       log_every: Steps per record; metrics are means over them.
       checkpoint_every: Steps per checkpoint.
       title: The name to show.
-      steps_per_dispatch: By default 1 on CPU, 50 elsewhere.
+      on_nonfinite: What a step does after which a metric or a number of the state is not finite:
+        end the run, or change nothing but the count of steps. Records then have ``skipped``, the
+        number of such steps so far.
+      steps_per_dispatch: At most; 1 by default on CPU, 50 elsewhere. All from 2 on give the same
+        bits.
 
     Returns:
       The method's state after the last step.
 
     Raises:
-      FloatingPointError: if a metric is not finite.
+      FloatingPointError: if a step is not finite and to end the run, or if all steps of a record
+        were skipped. Checkpoints are of before.
+      Interrupted: after Ctrl-C or SIGTERM, with a checkpoint of the last step that was made.
+      CheckpointError: if a checkpoint cannot be saved, or none restored.
       ValueError: if the folder holds a run of more steps.
     """
     size = len(data["labels"])
@@ -65,28 +74,23 @@ def fit(
     init_key = jax.random.key(seeds.derive(seed, "init"))
     step_key = jax.random.key(seeds.derive(seed, "steps"))
     on_device = {name: jnp.asarray(array) for name, array in data.items()}
-
-    def step(carry, indices, data):
-        state, totals = carry
-        key = jax.random.fold_in(step_key, state.step)
-        state, metrics = method.step(state, _take(data, indices), key)
-        return state, jax.tree.map(jnp.add, totals, metrics)
-
-    def update(carry, data, indices):  # of one step: [B]; of several: [steps, B]
-        if indices.ndim == 1:
-            return step(carry, indices, data)
-        scanned = lambda carry, indices: (step(carry, indices, data), None)
-        return jax.lax.scan(scanned, carry, indices)[0]
+    if steps_per_dispatch is None:
+        steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
 
     example = _take(on_device, jnp.asarray(batches(0)))
     state = jax.jit(method.init)(init_key, example)
     _, metrics = jax.eval_shape(method.step, state, example, step_key)
-    no_totals = lambda: jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), metrics)
-    update = jax.jit(update, donate_argnums=0, compiler_options=compiler_options())
-    if steps_per_dispatch is None:
-        steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
+    no_totals = lambda: _Totals(jax.tree.map(jnp.zeros_like, metrics), jnp.zeros((), jnp.int32))
+    update = jax.jit(
+        _updates(method, step_key, on_nonfinite),
+        donate_argnums=0,
+        compiler_options=compiler_options(),
+    )
 
-    with Checkpoints(directory / "checkpoints") as checkpoints:
+    with (
+        interruption.deferred() as interrupted,
+        Checkpoints(directory / "checkpoints") as checkpoints,
+    ):
         totals = no_totals()
         if restored := checkpoints.restore_latest({"state": state, "totals": totals}):
             state, totals = restored["state"], restored["totals"]
@@ -99,58 +103,152 @@ def fit(
             MetricsWriter(directory, resume_step=start) as writer,
             Progress(title, start, steps, batch_size) as progress,
         ):
-            done, pending = start, None
-            while done < steps:
+            outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress)
+            pace = _Pace(steps_per_dispatch)
+            done, stop = start, False
+            pending: _Dispatch | None = None
+            while done < steps and not stop:
                 left = [every - done % every for every in (log_every, checkpoint_every)]
-                if steps_per_dispatch > 1 and min(*left, steps - done) >= steps_per_dispatch:
-                    chosen = range(done, done + steps_per_dispatch)
-                    indices = np.stack([batches(step) for step in chosen])
-                    done += steps_per_dispatch
-                else:
-                    indices = batches(done)
-                    done += 1
-                state, totals = update((state, totals), on_device, indices)
+                count = min(*left, steps - done, pace.steps)
+                indices = np.zeros((steps_per_dispatch, batch_size), np.int32)
+                indices[:count] = [batches(step) for step in range(done, done + count)]
+                (state, totals), finite = update((state, totals), on_device, indices, count)
+                done += count
                 progress.update(done)
-                if pending:  # is fetched while the device is at work on what comes after
-                    _record(*pending, title, writer, progress)
-                    pending = None
+                if pending:  # is looked at while the device is at work on what comes after
+                    outcome.settle(pending)
+                    pace.measure(pending.steps)
+                pending = _Dispatch(done, count, finite)
                 if done % log_every == 0 or done == steps:
                     jax.tree.map(lambda total: total.copy_to_host_async(), totals)
-                    pending = {"step": done, "epoch": done * batch_size / size}, totals
+                    place = {"step": done, "epoch": done * batch_size / size}
+                    pending = pending._replace(place=place, totals=totals)
                     totals = no_totals()
-                if done % checkpoint_every == 0 or done == steps:
-                    if pending:  # a run that goes on from here does not make this record again
-                        _record(*pending, title, writer, progress)
-                        pending = None
+                stop = interrupted()
+                if done % checkpoint_every == 0 or done == steps or stop:
+                    # A run that goes on from here does not make this record again.
+                    outcome.settle(pending)
+                    pending = None
                     checkpoints.save(done, {"state": state, "totals": totals})
+            if stop and done < steps:
+                print(f"{title}: saved after step {done} of {steps}", flush=True)
     return state
 
 
-def diverged(what: str) -> FloatingPointError:
-    """The error for a training run whose numbers are not finite, with the remedy."""
-    return FloatingPointError(
-        f"{what}: lower config.optimizer.learning_rate or the regularizer's strength"
-    )
+class _Totals(NamedTuple):
+    """What adds up until the next record: metrics, and the steps that were skipped."""
+
+    metrics: Metrics
+    skipped: Int[Array, ""]
 
 
-def _record(
-    place: Mapping[str, float],
-    totals: Mapping[str, WeightedSum],
-    title: str,
-    writer: MetricsWriter,
-    progress: Progress,
-) -> None:
-    """Fetches metrics, and writes and shows their means."""
-    # On the host: on the device the division would wait for the steps that are under way.
-    means = {
-        name: float(total / np.where(weight == 0, np.float32(1), weight))
-        for name, (total, weight) in jax.device_get(totals).items()
-    }
-    record = {**place, **means}
-    for name, value in means.items():
-        if not math.isfinite(value):
-            raise diverged(f"{title}: {name} is {value} at step {place['step']}")
-    writer.write(record, {"examples_per_second": progress.report(record)})
+class _Dispatch(NamedTuple):
+    """Steps that the device was sent, and that the host has yet to look at.
+
+    Attributes:
+      done: The step after them.
+      steps: How many they are.
+      finite: Whether each was finite in each respect, ``[S]``.
+      place: Step and epoch of the record that they complete, if they do.
+      totals: Its totals.
+    """
+
+    done: int
+    steps: int
+    finite: dict[str, Bool[Array, " S"]]
+    place: dict[str, float] | None = None
+    totals: _Totals | None = None
+
+
+class _Outcome:
+    """Looks at what steps did: ends the run if it must, and writes their record."""
+
+    def __init__(
+        self,
+        title: str,
+        on_nonfinite: OnNonfinite,
+        checkpoints: Checkpoints,
+        writer: MetricsWriter,
+        progress: Progress,
+    ) -> None:
+        self._title, self._skips = title, on_nonfinite == "skip"
+        self._checkpoints = checkpoints
+        self._writer, self._progress = writer, progress
+
+    def settle(self, dispatch: _Dispatch) -> None:
+        failure = first_failure(jax.device_get(dispatch.finite))
+        if failure and not self._skips:
+            offset, names = failure
+            last = self._checkpoints.latest()
+            raise diverged(
+                f"{self._title}: at step {dispatch.done - dispatch.steps + offset + 1} not finite: "
+                f"{', '.join(names)}; the last checkpoint is {last or 'none yet'}",
+                "or skip such steps with config.on_nonfinite=skip",
+            )
+        if dispatch.place is None:
+            return
+        metrics, skipped = jax.device_get(dispatch.totals)
+        if skipped and any(value.weight == 0 for value in metrics.values()):
+            raise diverged(
+                f"{self._title}: none of the {skipped} steps up to step {dispatch.done} was finite"
+            )
+        # On the host: on the device the division would wait for the steps that are under way.
+        means = {name: float(value.total / value.weight) for name, value in metrics.items()}
+        record = {**dispatch.place, **means, **({"skipped": int(skipped)} if self._skips else {})}
+        self._writer.write(record, {"examples_per_second": self._progress.report(record)})
+
+
+class _Pace:
+    """How many steps to dispatch at once: so many that an interrupt has to wait for a second.
+
+    Args:
+      most: At most.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._last = time.perf_counter()
+        self.steps = 1
+
+    def measure(self, count: int) -> None:
+        """Tells that ``count`` steps were finished since the last time."""
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        self.steps = max(1, min(self._most, int(count / max(seconds, 1e-9))))
+
+
+def _updates(method: Method, key: PRNGKeyArray, on_nonfinite: OnNonfinite) -> Callable:
+    """A function that makes the updates of ``indices [S, B]``, the first ``count`` of them.
+
+    It is a loop whose body does not depend on how many there are, and so neither do its bits.
+    """
+
+    def step(carry, data, indices):
+        state, totals = carry
+        new, metrics = method.step(state, _take(data, indices), jax.random.fold_in(key, state.step))
+        finite = finiteness(metrics, new)
+        good = jnp.all(jnp.stack(list(finite.values())))
+        if on_nonfinite == "skip":
+            new = choose(good, new, state.replace(step=new.step))
+            metrics = choose(good, metrics, jax.tree.map(jnp.zeros_like, metrics))
+        more = _Totals(metrics, 1 - good.astype(jnp.int32))
+        return (new, jax.tree.map(jnp.add, totals, more)), finite
+
+    def update(carry, data, indices, count):
+        if len(indices) == 1:
+            carry, finite = step(carry, data, indices[0])
+            return carry, jax.tree.map(lambda flag: flag[np.newaxis], finite)
+
+        def body(index, loop):
+            carry, finite = loop
+            carry, flags = step(carry, data, indices[index])
+            return carry, jax.tree.map(lambda all, one: all.at[index].set(one), finite, flags)
+
+        _, names = jax.eval_shape(step, carry, data, indices[0])
+        finite = jax.tree.map(lambda _: jnp.ones(len(indices), bool), names)
+        return jax.lax.fori_loop(0, count, body, (carry, finite))
+
+    return update
 
 
 def _take(data: Mapping[str, jax.Array], indices: Any) -> dict[str, jax.Array]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from tensorboardX import SummaryWriter
 
-from har_jax.files import write_text
+from har_jax.files import damaged, write_text
 
 
 class MetricsWriter:
@@ -58,8 +58,15 @@ def _line(record: Mapping[str, Any]) -> str:
 
 
 def read_metrics(path: pathlib.Path) -> list[dict[str, Any]]:
-    """Reads the records of ``metrics.jsonl``; none where there is no file."""
+    """Reads the records of ``metrics.jsonl``; none where there is no file.
+
+    Raises:
+      OSError: if the file is damaged elsewhere than in its last line, which may be cut.
+    """
     if not path.exists():
         return []
-    lines = path.read_text().splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
+    try:
+        lines = path.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+    except ValueError as error:
+        raise damaged(path, error) from error

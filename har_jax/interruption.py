@@ -1,0 +1,95 @@
+"""Ctrl-C and SIGTERM: what is under way is finished and saved, in bounded time."""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SECONDS_TO_SAVE = 9.0  # of a command; what sent the signal may send SIGKILL after 10
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal asked the program to end.
+
+    Attributes:
+      signal: Which.
+    """
+
+    def __init__(self, number: int, what: str = "") -> None:
+        self.signal = signal.Signals(number)
+        super().__init__(f"interrupted by {self.signal.name}{what}")
+
+
+@contextlib.contextmanager
+def deferred() -> Iterator[Callable[[], bool]]:
+    """Holds Ctrl-C and SIGTERM back while the block runs.
+
+    Only in the main thread, the one that Python runs handlers in; in others nothing changes.
+
+    Yields:
+      A function that says whether one of them came: the block should come to its end then.
+
+    Raises:
+      Interrupted: at the end of the block, if one did.
+    """
+    came: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    before = {
+        number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS
+    }
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if came:
+        raise Interrupted(came[0])
+
+
+def end_in_time(seconds: float) -> None:
+    """Makes SIGTERM raise :class:`Interrupted`, as Ctrl-C does, and bounds what follows.
+
+    After a first signal the process has ``seconds`` to end, and a second one ends it at once,
+    whatever it does then, be it compiling: as safely as SIGKILL would.
+    """
+    signal.signal(signal.SIGINT, _raise)
+    signal.signal(signal.SIGTERM, _raise)
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer)  # is written to even while Python is kept from running handlers
+    threading.Thread(target=_end_after_signal, args=(reader, seconds), daemon=True).start()
+
+
+def _raise(number: int, _: object) -> None:
+    raise Interrupted(number)
+
+
+def _end_after_signal(reader: int, seconds: float) -> None:
+    first = _read_signal(reader, None)
+    assert first is not None
+    _read_signal(reader, seconds)
+    print(
+        f"har_jax: {Interrupted(first)} and ended before it could save: the same command goes on "
+        "from the last checkpoint",
+        file=sys.stderr,
+        flush=True,
+    )
+    os._exit(128 + first)
+
+
+def _read_signal(reader: int, seconds: float | None) -> int | None:
+    """Waits for one of our signals; None if none came in time."""
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = None if end is None else max(0.0, end - time.monotonic())
+        if not select.select([reader], [], [], left)[0]:
+            return None
+        if (number := os.read(reader, 1)[0]) in SIGNALS:
+            return number
