@@ -43,9 +43,13 @@ JOB = (
 TRAINED = ("pretrain", "train/erm", "train/har")
 # What is waited for before the signal: a stage, whether it is saving, and seconds more at most.
 MOMENTS = (
-    *[(stage, False, 2.0) for stage in TRAINED],
-    *[(stage, True, 0.02) for stage in TRAINED],
+    ("pretrain", False, 2.0),
+    ("pretrain", True, 0.02),
     ("estimate", False, 0.0),
+    ("train/erm", False, 2.0),
+    ("train/erm", True, 0.02),
+    ("train/har", True, 0.02),
+    ("train/har", False, 2.0),
     ("report", False, 1.0),
 )
 
@@ -159,7 +163,7 @@ def trials(
     rng, job = random.Random(seed), 0
     while signals:
         workdir, ended, job = folder / str(job), [], job + 1
-        for moment in rng.sample(MOMENTS, len(MOMENTS)):
+        for moment in MOMENTS:
             if signals and (result := interrupt(JOB, workdir, moment, signals[0], rng)):
                 ended.append(result)
                 signals = signals[1:]

@@ -33,8 +33,8 @@ def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
       OSError: if that is not there, or damaged.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return dict(file)
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return dict(arrays)
     except (ValueError, KeyError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise damaged(path, error) from error
 

@@ -33,31 +33,34 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
     Warns:
       UserWarning: if its file system knows no locks.
     """
-    lock_file, owner = workdir / ".lock", workdir / ".owner.json"
+    lock = FileLock(workdir / ".lock")
+    owner = workdir / ".owner.json"
     try:
         workdir.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(lock_file)
-        with contextlib.ExitStack() as stack:
-            try:
-                stack.enter_context(lock.acquire(timeout=0))
-            except NotImplementedError:
-                warnings.warn(
-                    f"{workdir} is on a file system without locks: nothing keeps a second process "
-                    "from writing there too",
-                    stacklevel=3,
-                )
-            write_json(owner, _this_process())
-            try:
-                yield
-            finally:
-                owner.unlink(missing_ok=True)
-                if not any(path.name != lock_file.name for path in workdir.iterdir()):
-                    shutil.rmtree(workdir)
+        lock.acquire(timeout=0)
+        write_json(owner, _this_process())
     except Timeout:
         raise LockError(
             f"{workdir} is in use by {_described(owner)}: wait until that ends, or take another "
             "--workdir"
         ) from None
+    except NotImplementedError:
+        warnings.warn(
+            f"{workdir} is on a file system without locks: nothing keeps a second process from "
+            "writing there too",
+            stacklevel=3,
+        )
+    except OSError as error:
+        raise LockError(
+            f"the workdir {workdir} cannot be written to ({error.strerror}): take another --workdir"
+        ) from error
+    try:
+        yield
+    finally:
+        owner.unlink(missing_ok=True)
+        if [path.name for path in workdir.iterdir()] in ([], [".lock"]):
+            shutil.rmtree(workdir)
+        lock.release()
 
 
 def _this_process() -> dict[str, str | int]:

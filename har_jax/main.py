@@ -31,6 +31,9 @@ _WORKDIR = flags.DEFINE_string(
 _STAGE = flags.DEFINE_enum(
     "stage", None, STAGES, "The one stage to run; all, one after the other, if not given."
 )
+_DETERMINISTIC = flags.DEFINE_bool(
+    "deterministic", False, "Gives the same bits every time on a GPU too, if more slowly."
+)
 
 
 def main(_: list[str]) -> None:
@@ -38,8 +41,10 @@ def main(_: list[str]) -> None:
         logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     # What these import takes seconds; flags come first.
     from har_jax.experiment import Experiment
-    from har_jax.train.compilation import use_compilation_cache
+    from har_jax.train.compilation import make_deterministic, use_compilation_cache
 
+    if _DETERMINISTIC.value:
+        make_deterministic()
     end_in_time(SECONDS_TO_SAVE)
     use_compilation_cache()
     warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"

@@ -239,12 +239,15 @@ def test_labels_are_checked_when_loaded():
         check_labels(np.array([0, 3]), 3, "train")
     with pytest.raises(DataError, match=r"got float64"):
         check_labels(np.array([0.0]), 3, "train")
-    with pytest.raises(DataError, match="2 inputs for 1 labels"):
-        data.Dataset(
-            data.Examples(np.zeros((2, 3)), np.zeros(1, int)),
-            data.Examples(np.zeros((1, 3)), np.zeros(1, int)),
-            ("a",),
-        )
+    with pytest.raises(DataError, match=r"label -1 .* classes 0 to 2, and often stands for no lab"):
+        check_labels(np.array([-1]), 3, "test")
+    examples = lambda inputs, labels: data.Examples(np.zeros((inputs, 3)), np.zeros(labels, int))
+    with pytest.raises(DataError, match="train: 2 inputs for 1 labels"):
+        data.Dataset(examples(2, 1), examples(1, 1), ("a", "b"))
+    with pytest.raises(DataError, match="test: there are no examples"):
+        data.Dataset(examples(1, 1), examples(0, 0), ("a", "b"))
+    with pytest.raises(DataError, match="the classes are a: two are needed at least"):
+        data.Dataset(examples(1, 1), examples(1, 1), ("a",))
 
 
 def test_shifts_move_images_by_up_to_the_margin():

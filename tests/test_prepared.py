@@ -1,6 +1,5 @@
 """TFDS data are read without TensorFlow and network; what cannot be read says what to do."""
 
-import io
 import json
 import pathlib
 import shutil
@@ -11,7 +10,6 @@ import time
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from har_jax.data import prepared
 from har_jax.data.examples import DataError
@@ -63,20 +61,6 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     loaded = open_source("tfds:grey", tmp_path).load(0)
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
-
-
-def test_pixels_are_those_of_the_colours_and_the_shape_is_checked():
-    def encoded(mode):
-        buffer = io.BytesIO()
-        Image.new("RGB", (2, 3), (255, 0, 0)).convert(mode).save(buffer, "png")
-        return buffer.getvalue()
-
-    for mode in ("RGB", "P", "RGBA"):
-        assert np.all(prepared._decode(encoded(mode), (3, 2, 3)) == (255, 0, 0))
-    assert prepared._decode(encoded("1"), (3, 2, 1)).shape == (3, 2, 1)
-    assert set(prepared._decode(encoded("1"), (3, 2, 1)).ravel().tolist()) <= {0, 255}
-    with pytest.raises(ValueError, match=r"has the shape \(3, 2, 3\), and not \(2, 3, 3\)"):
-        prepared._decode(encoded("RGB"), (2, 3, 3))
 
 
 def test_the_folder_is_that_of_tfds(data_dir, monkeypatch):

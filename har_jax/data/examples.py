@@ -45,7 +45,13 @@ class Dataset:
     class_names: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if len(self.class_names) < 2:
+            raise DataError(
+                f"the classes are {', '.join(self.class_names) or 'none'}: two are needed at least"
+            )
         for split, examples in (("train", self.train), ("test", self.test)):
+            if not len(examples):
+                raise DataError(f"{split}: there are no examples")
             check_labels(examples.labels, len(self.class_names), split)
             if len(examples.inputs) != len(examples.labels):
                 raise DataError(
@@ -60,7 +66,8 @@ def check_labels(labels: np.ndarray, num_classes: int, name: str) -> None:
     outside = (labels < 0) | (labels >= num_classes)
     if np.any(outside):
         first = int(np.argmax(outside))
+        unlabelled = ", and often stands for no label" if labels[first] == -1 else ""
         raise DataError(
             f"{name}: label {labels[first]} of example {first} is not one of the "
-            f"{num_classes} classes 0 to {num_classes - 1}"
+            f"{num_classes} classes 0 to {num_classes - 1}{unlabelled}"
         )

@@ -6,7 +6,6 @@ downloaded and prepared, for which TensorFlow is needed (the extra ``prepare``).
 
 import dataclasses
 import importlib.util
-import io
 import os
 import pathlib
 import re
@@ -16,8 +15,8 @@ import urllib.request
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
+from har_jax.data.decoding import decode_image
 from har_jax.data.examples import DataError, Dataset, Examples
 
 _READ_AT_ONCE = 1000
@@ -64,7 +63,10 @@ class PreparedData:
             rows = range(start, min(start + _READ_AT_ONCE, len(source)))
             try:
                 for row, example in zip(rows, source.__getitems__(rows), strict=True):
-                    inputs[row] = _decode(example[self.input_key], shape)
+                    pixels = decode_image(example[self.input_key], shape[-1])
+                    if pixels.shape != shape:
+                        raise ValueError(f"an image has the shape {pixels.shape}, and not {shape}")
+                    inputs[row] = pixels
                     labels[row] = example[self.label_key]
             except Exception as error:  # of a reader or a decoder, of whatever type
                 raise DataError(
@@ -73,18 +75,6 @@ class PreparedData:
                     "delete that folder and prepare it again"
                 ) from error
         return Examples(inputs, labels)
-
-
-def _decode(image: bytes, shape: tuple[int, ...]) -> np.ndarray:
-    """Pixels in [0, 255], whatever the file's colours are stored as."""
-    channels = shape[-1]
-    mode = {1: "L", 3: "RGB", 4: "RGBA"}[channels]
-    with Image.open(io.BytesIO(image)) as opened:
-        pixels = np.asarray(opened.convert(mode))
-    pixels = pixels.reshape(*pixels.shape[:2], channels)
-    if pixels.shape != shape:
-        raise ValueError(f"an image has the shape {pixels.shape}, and not {shape}")
-    return pixels
 
 
 def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> PreparedData:
@@ -192,6 +182,9 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
             "needed"
         )
     test_split = "test" if "test" in splits else "validation"
+    for split in ("train", test_split):
+        if not splits[split].num_examples:
+            raise DataError(f"tfds:{name}: the split {split} in {folder} has no examples")
     return PreparedData(name, builder, images[0], labels[0], test_split)
 
 

@@ -1,0 +1,74 @@
+"""Every kind of image file becomes 8-bit pixels of as many channels as are asked for."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from har_jax.data.decoding import decode_image
+
+RED = Image.new("RGB", (4, 3), (200, 40, 60))
+
+
+def encoded(image, kind, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind"),
+    [
+        *[(mode, "png") for mode in ("RGB", "P", "RGBA")],
+        *[(mode, "jpeg") for mode in ("RGB", "CMYK", "YCbCr")],
+        ("RGB", "gif"),
+        ("RGB", "webp"),
+        ("LAB", "tiff"),
+    ],
+)
+def test_colours_are_kept(mode, kind):
+    if mode == "LAB":
+        image = Image.new("LAB", (4, 3), (117, 188, 153))  # about RED
+        expected = np.array(image.convert("RGB"))[0, 0]
+    else:
+        image = RED.quantize() if mode == "P" else RED.convert(mode)
+        expected = (200, 40, 60)
+    pixels = decode_image(encoded(image, kind))
+    assert pixels.shape == (3, 4, 3)
+    assert pixels.dtype == np.uint8
+    assert np.all(np.abs(pixels.astype(int) - expected) <= 5)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+@pytest.mark.parametrize("mode", ["1", "L", "LA"])
+def test_grey_values_are_kept_in_any_number_of_channels(mode, channels):
+    pixels = decode_image(encoded(Image.new("L", (4, 3), 255).convert(mode), "png"), channels)
+    assert pixels.shape == (3, 4, channels)
+    assert np.all(pixels == 255)
+
+
+@pytest.mark.parametrize("kind", ["png", "tiff"])
+def test_sixteen_bits_keep_the_upper_eight(kind):
+    values = (np.arange(12).reshape(3, 4) * 5000).astype(np.uint16)
+    pixels = decode_image(encoded(Image.fromarray(values), kind))
+    np.testing.assert_array_equal(pixels[..., 2], values >> 8)
+
+
+def test_transparent_palettes_give_no_warning():
+    pixels = decode_image(encoded(RED.quantize(), "png", transparency=b"\0" * 20))
+    assert np.all(np.abs(pixels.astype(int) - (200, 40, 60)) <= 5)
+
+
+def test_pixels_without_a_range_are_refused():
+    with pytest.raises(ValueError, match="mode F, which has no range: store 8 or 16 bits"):
+        decode_image(encoded(Image.fromarray(np.ones((3, 4), np.float32)), "tiff"))
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png"])
+@pytest.mark.parametrize("part", [0, 0.5])
+def test_a_cut_file_is_an_error(kind, part):
+    noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    whole = encoded(Image.fromarray(noise), kind)
+    with pytest.raises(OSError, match=r"truncated|cannot identify|Truncated"):
+        decode_image(whole[: int(part * len(whole))])

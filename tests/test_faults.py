@@ -1,0 +1,178 @@
+"""Jobs that are killed, interrupted, or lose their disk or their data, and go on."""
+
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from benchmarks import kill
+from har_jax import config as har_config
+from har_jax.data.examples import DataError
+from har_jax.experiment import Experiment
+from har_jax.files import read_arrays
+from har_jax.workdir import StageError
+from tests import tiny_tfds
+
+ROOT = pathlib.Path(__file__).parent.parent
+TINY = (
+    *kill.JOB,
+    "--config.pretrain.epochs=3",
+    "--config.train.epochs=2",
+)
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "har_jax.main", *TINY, *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True)
+
+
+def run(*arguments):
+    process = start(*arguments)
+    out, said = process.communicate(timeout=100)
+    return process.returncode, out, said
+
+
+def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(kill, "JOB", TINY)
+    kill.finish(TINY, tmp_path / "whole")
+    expected = kill.contents(tmp_path / "whole")
+    assert len(expected) == 12
+    for workdir, ended in kill.trials(tmp_path / "killed", [signal.SIGKILL] * 2, seed=0):
+        assert [result.code for result in ended] == [-9] * len(ended)
+        found = kill.contents(workdir)
+        assert found.keys() == expected.keys()
+        assert not [key for key in expected if found[key] != expected[key]]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_saves_and_ends_the_job_in_time(tmp_path, number):
+    workdir = f"--workdir={tmp_path}"
+    slow = ("--config.pretrain.epochs=5000", "--config.checkpoint_every=100000")
+    process = start(workdir, *slow, "--stage=pretrain")
+    while "step" not in process.stdout.readline():
+        assert process.poll() is None, process.stderr.read()
+    process.send_signal(number)
+    begun = time.monotonic()
+    out, said = process.communicate(timeout=20)
+    assert time.monotonic() - begun < 10
+    assert process.returncode == 128 + number
+    assert said == f"har_jax: interrupted by {number.name}: the same command goes on from there\n"
+    (saved,) = [line.split()[4] for line in out.splitlines() if "saved after step" in line]
+    process = start(workdir, *slow, "--stage=pretrain")
+    while "goes on from step" not in (line := process.stdout.readline()):
+        assert process.poll() is None, process.stderr.read()
+    assert line == f"pretrain: goes on from step {saved}\n"
+    process.kill()
+    process.communicate()
+
+
+def test_a_process_that_does_not_come_to_its_end_is_ended():
+    program = (
+        "import signal, time\nfrom har_jax import interruption\n"
+        "interruption.end_in_time(0.5)\n"
+        "with interruption.deferred():\n    signal.raise_signal(signal.SIGTERM)\n"
+        "    while True: time.sleep(10)"
+    )
+    begun = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert time.monotonic() - begun < 8
+    assert ended.returncode == 143
+    assert "interrupted by SIGTERM and ended before it could save" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_full_disk_is_one_line_and_the_job_goes_on_when_there_is_room(small_disk):
+    workdir = f"--workdir={small_disk}/runs"
+    big = ("--config.model.widths=128,", "--stage=pretrain")
+    code, _, said = run(workdir, *big)
+    assert code == 1
+    assert len(said.splitlines()) == 1
+    assert "cannot be saved in" in said
+    assert "No space left on device" in said
+    subprocess.run(["mount", "-o", "remount,size=20m", str(small_disk)], check=True)
+    code, out, said = run(workdir, *big)
+    assert code == 0, said
+    assert "pretrain: step 20/20" in out
+
+
+class TestOtherData:
+    @pytest.fixture
+    def experiment(self, tmp_path):
+        names = ("<script>alert(1)</script>", "a & b", "$x^2$")
+        images, labels = tiny_tfds.random_images(24, (6, 6, 3), 3)
+        tiny_tfds.write(tmp_path / "tiny" / "1.0.0", images, labels, names)
+        config = har_config.base()
+        config.data.source = "tfds:tiny"
+        config.data.data_dir = str(tmp_path)
+        config.model.widths = (4,)
+        config.batch_size = 4
+        config.pretrain.epochs = config.train.epochs = 1.0
+        har_config.validate(config)
+        return lambda: Experiment(config, tmp_path / "run")
+
+    def test_names_from_data_do_nothing_in_the_page(self, experiment, tmp_path):
+        experiment().run()
+        page = (tmp_path / "run" / "report" / "index.html").read_text()
+        assert "<script" not in page
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+        assert "a &amp; b" in page
+        (tmp_path / "tiny").rename(tmp_path / "gone")
+        experiment().run()  # all is complete, and nothing is read
+
+    def test_data_that_are_not_what_they_were_are_refused(self, experiment, tmp_path):
+        experiment().run("pretrain")
+        images, labels = tiny_tfds.random_images(24, (6, 6, 3), 3, seed=1)
+        tiny_tfds.write(tmp_path / "tiny" / "2.0.0", images, labels, "abc")
+        with pytest.raises(StageError, match="pretrain was made from other data than there are"):
+            experiment().run()
+        (tmp_path / "tiny").rename(tmp_path / "gone")
+        with pytest.raises(DataError, match=f"tfds:tiny is not prepared in {tmp_path}"):
+            experiment().run()
+
+    def test_a_damaged_file_is_named_with_what_to_do(self, experiment, tmp_path):
+        experiment().run("pretrain")
+        path = tmp_path / "run" / "pretrain" / "held_out.npz"
+        path.write_bytes(path.read_bytes()[:-40])
+        with pytest.raises(
+            OSError, match=r"held_out.npz is damaged .*: delete .*/pretrain and run"
+        ):
+            experiment().run()
+
+
+def test_nothing_is_unpickled(tmp_path):
+    path = tmp_path / "objects.npz"
+    np.savez(path, a=np.array([print], dtype=object))
+    with pytest.raises(OSError, match=r"objects.npz is damaged \(ValueError: Object arrays"):
+        read_arrays(path)
+
+
+def test_data_do_not_depend_on_the_number_of_devices():
+    program = (
+        "import jax\nfrom har_jax import data\n"
+        "noise = {'kind': 'groups', 'groups': ((3, 8), (4, 9)), 'rate': 0.4}\n"
+        "rare = {'kind': 'step', 'classes': (3, 4, 8, 9), 'ratio': 4}\n"
+        "d = data.load('digits', noise, rare, 0, train_size=900, validation_fraction=0.2)\n"
+        "batches = data.Batches(len(d.train), 64, 0)\n"
+        "split = data.stratified_split(d.train.labels, 100, 0)[0]\n"
+        "print(jax.device_count(), d.digest, batches(17).tolist(), split.tolist())"
+    )
+    seen = {}
+    for devices in (1, 8):
+        out = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={"PATH": "/usr/bin", "JAX_NUM_CPU_DEVICES": str(devices), "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        count, seen[devices] = out.split(" ", 1)
+        assert int(count) == devices
+    assert seen[1] == seen[8]
