@@ -1,5 +1,6 @@
 """What is on disk is a whole checkpoint or none, and no damage goes unseen."""
 
+import pathlib
 import re
 import shutil
 import warnings
@@ -32,6 +33,13 @@ def test_what_an_interrupted_save_left_is_not_taken_for_a_checkpoint(tmp_path):
 
 def tree_of(step):
     return {"a": jnp.arange(1000.0), "step": jnp.array(step, jnp.int32)}
+
+
+def test_a_relative_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with Checkpoints(pathlib.Path("here")) as checkpoints:
+        checkpoints.save(1, tree_of(1))
+        assert checkpoints.latest() == tmp_path / "here" / "1"
 
 
 class TestDamage:
@@ -97,3 +105,23 @@ class TestDamage:
                 checkpoints.save(3, noise[3])
         with Checkpoints(small_disk / "checkpoints", keep=1) as checkpoints:
             chex.assert_trees_all_equal(checkpoints.restore_latest(noise[0]), noise[2])
+
+
+def test_another_number_of_devices_restores_the_same_numbers(tmp_path):
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    placed = lambda *axes: jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*axes))
+    rng = np.random.default_rng(0)
+    numbers = {"split": rng.normal(size=(16, 3)), "same": rng.normal(size=5).astype(np.float32)}
+    on_eight = {
+        "split": jax.device_put(numbers["split"], placed("data")),
+        "same": jax.device_put(numbers["same"], placed()),
+    }
+    on_one = jax.device_put(numbers, jax.devices()[3])
+    for name, saved, like in (("8 to 1", on_eight, on_one), ("1 to 8", on_one, on_eight)):
+        with Checkpoints(tmp_path / name) as checkpoints:
+            checkpoints.save(1, saved)
+        with Checkpoints(tmp_path / name) as checkpoints:
+            restored = checkpoints.restore_latest(like)
+        chex.assert_trees_all_equal(restored, jax.device_get(saved))
+        for key, array in restored.items():
+            assert array.sharding.is_equivalent_to(like[key].sharding, array.ndim)

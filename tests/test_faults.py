@@ -176,3 +176,21 @@ def test_data_do_not_depend_on_the_number_of_devices():
         count, seen[devices] = out.split(" ", 1)
         assert int(count) == devices
     assert seen[1] == seen[8]
+
+
+def test_the_switch_for_gpus_reaches_xla():
+    program = (
+        "import har_jax.experiment\nfrom har_jax.train import compilation\n"
+        "compilation.make_deterministic()\n"
+        "import jax, os\njax.devices()\nprint(os.environ['XLA_FLAGS'])"
+    )
+    environment = {"PATH": "/usr/bin", "XLA_FLAGS": "--xla_cpu_enable_fast_math=false"}
+    out = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**environment, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        check=True,  # XLA ends a process that gives it a flag that it does not know
+    ).stdout
+    assert out == "--xla_cpu_enable_fast_math=false --xla_gpu_deterministic_ops=true\n"

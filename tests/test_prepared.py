@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from har_jax.data import prepared
+from har_jax.data import load, prepared
 from har_jax.data.examples import DataError
 from har_jax.data.sources import open_source
 from tests import tiny_tfds
@@ -61,6 +61,11 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     loaded = open_source("tfds:grey", tmp_path).load(0)
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
+    noise = {"kind": "symmetric", "rate": 1.0}
+    noisy = load("tfds:grey", noise, {"kind": "none"}, 0, data_dir=tmp_path)
+    assert noisy.flipped.all()
+    assert noisy.train.labels.max() > 256
+    assert noisy.summary()["true_count"] == [1] * 300
 
 
 def test_the_folder_is_that_of_tfds(data_dir, monkeypatch):

@@ -51,7 +51,8 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         (
             "Training",
             figures.training_curves(inputs.metrics)
-            + "<p>On augmented batches, with the labels that are trained on, wrong ones too.</p>",
+            + "<p>On augmented batches, with the labels that are trained on, wrong ones too."
+            f"{_skipped(results)}</p>",
         ),
         ("Data", _listing(results["data"])),
         ("Config", _listing(results["config"])),
@@ -80,6 +81,13 @@ def _verdict(results: Mapping[str, Any]) -> str:
                     f"({gain:+.1f} points)</li>"
                 )
     return f"<ul>{''.join(sentences)}</ul>" if sentences else "<p>One method was trained.</p>"
+
+
+def _skipped(results: Mapping[str, Any]) -> str:
+    """Which runs left steps out that were not finite."""
+    counts = {run: count for run, count in results["skipped_steps"].items() if count}
+    told = "".join(f" {run} left out {count} steps." for run, count in counts.items())
+    return html.escape(told)
 
 
 def _table(results: Mapping[str, Any]) -> str:

@@ -82,6 +82,10 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         "seed": config["seed"],
         "seeds": {name: seeds.derive(config["seed"], name) for name in SEEDS},
         "data": data.summary(),
+        "skipped_steps": {
+            run: sum(record.get("skipped", 0) for record in records)
+            for run, records in inputs.metrics.items()
+        },
         "groups": groups,
         "means": {
             method: {
