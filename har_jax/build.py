@@ -38,6 +38,7 @@ def make_method(
     num_classes: int,
     *,
     epochs: float,
+    axis: str | None = None,
     reweighting: bool = True,
 ) -> methods.Method:
     """The method of this name, to be trained for ``epochs`` on examples of these labels.
@@ -48,6 +49,7 @@ def make_method(
       labels: ``[n]``, those of the examples that are trained on.
       num_classes: K.
       epochs: What the learning-rate schedule stretches over.
+      axis: The axis that batches are split over; None if they are not.
       reweighting: Whether to weigh losses as the config says.
     """
     steps_per_epoch = len(labels) / config.batch_size
@@ -72,5 +74,6 @@ def make_method(
         "preprocess": normalizer(config.data.mean, config.data.std),
         "loss_weights": loss_weights,
         "microbatches": config.microbatches,
+        "axis": axis,
     }
     return METHODS[name].make(model, optimizer, config.regularizer, **options)

@@ -75,7 +75,8 @@ def base() -> config_dict.ConfigDict:
             "remat": optional(bool),  # None: False
             "dtype": "float32",  # of the network's computation; its parameters are float32
         },
-        "batch_size": 128,
+        "devices": optional(int),  # that a batch is split over; None: all
+        "batch_size": 128,  # over all devices
         "microbatches": 1,  # parts of a batch that are in memory one after the other
         "optimizer": {
             "name": "sgd",
@@ -264,6 +265,7 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.noise.rate": (share, "must be between 0 and 1"),
         "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
+        "devices": (positive, "must be positive"),
         "batch_size": (lambda x: 0 < x <= 10**6, "must be between 1 and 1e6"),
         "microbatches": (
             lambda x: x > 0 and flat["batch_size"] % x == 0,

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 from ml_collections import config_dict
 
 from har_jax import seeds
@@ -33,8 +34,10 @@ from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics
+from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
-from har_jax.train.loop import diverged, fit
+from har_jax.train.loop import fit
+from har_jax.train.mesh import axis_of, choose_mesh
 from har_jax.train.metrics import read_metrics
 from har_jax.workdir import StageError, StageFolder, refuse_differences
 
@@ -102,6 +105,7 @@ class Experiment:
         with contextlib.ExitStack() as stack:
             if not all(entry.folder.is_complete() for entry in entries):
                 stack.enter_context(locked(self._workdir))
+                _ = self._mesh
                 self._check_data(entries)  # what is wrong with it is told before stages begin
             for entry in entries:
                 self._run_entry(entry)
@@ -148,6 +152,14 @@ class Experiment:
         }
         return StageFolder(self._workdir / name, fingerprint)
 
+    @functools.cached_property
+    def _mesh(self) -> Mesh:
+        config = self._config
+        try:
+            return choose_mesh(config.devices, config.batch_size, config.microbatches)
+        except ValueError as error:
+            raise StageError(str(error)) from error
+
     @property
     def _data(self) -> TrainingData:
         if self._loaded is None:
@@ -183,11 +195,17 @@ class Experiment:
         train = data.train.take(fitted)
         epochs = config.pretrain.epochs
         method = make_method(
-            "erm", config, train.labels, data.num_classes, epochs=epochs, reweighting=False
+            "erm",
+            config,
+            train.labels,
+            data.num_classes,
+            epochs=epochs,
+            axis=axis_of(self._mesh),
+            reweighting=False,
         )
         arrays = {"inputs": train.inputs, "labels": train.labels}
         state = self._fit(method, arrays, folder, epochs, title="pretrain")
-        (result,) = _evaluate("pretrain", method, state, data.train.take(held_out))
+        (result,) = self._evaluate("pretrain", method, state, data.train.take(held_out))
         write_arrays(
             folder / "held_out.npz",
             index=held_out,
@@ -215,9 +233,11 @@ class Experiment:
         arrays = {"inputs": data.train.inputs, "labels": labels}
         if strength is not None:
             arrays["strength"] = strength.astype(np.float32)
-        method = make_method(name, config, labels, data.num_classes, epochs=epochs)
+        method = make_method(
+            name, config, labels, data.num_classes, epochs=epochs, axis=axis_of(self._mesh)
+        )
         state = self._fit(method, arrays, folder, epochs, title=name)
-        train, test = _evaluate(name, method, state, data.train, data.test)
+        train, test = self._evaluate(name, method, state, data.train, data.test)
         write_arrays(
             folder / "evaluation.npz",
             strength=np.zeros(len(labels)) if strength is None else strength,
@@ -235,7 +255,7 @@ class Experiment:
             held_out = read_arrays(self._pretrain.path / "held_out.npz")
             statistics = self._statistics()
         inputs = Inputs(
-            config=flatten(self._config),
+            config={**flatten(self._config), "devices": self._mesh.size},
             data=self._data,
             held_out=held_out,
             statistics=statistics,
@@ -272,8 +292,19 @@ class Experiment:
             log_every=config.log_every,
             checkpoint_every=config.checkpoint_every,
             title=title,
+            mesh=self._mesh,
             on_nonfinite=config.on_nonfinite,
         )
+
+    def _evaluate(
+        self, name: str, method: Method, state: Any, *parts: Examples
+    ) -> list[Evaluation]:
+        """Evaluates a trained method, which the last update may have made diverge."""
+        evaluate = Evaluator(method.predict, EVALUATION_BATCH, self._mesh)
+        results = [evaluate(state.variables, part) for part in parts]
+        if not all(np.all(np.isfinite(result.loss)) for result in results):
+            raise diverged(f"{name}: losses are not finite after the last step")
+        return results
 
     def _strength(self, name: str) -> np.ndarray | None:
         """The factor of R of every training example; None where nothing is regularized."""
@@ -303,12 +334,3 @@ def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:
                 f"config.data.{key}={config[key]} has {len(config[key])} numbers, and images of "
                 f"{config.source} have {channels} channels"
             )
-
-
-def _evaluate(name: str, method: Method, state: Any, *parts: Examples) -> list[Evaluation]:
-    """Evaluates a trained method, which the last update may have made diverge."""
-    evaluate = Evaluator(method.predict, EVALUATION_BATCH)
-    results = [evaluate(state.variables, part) for part in parts]
-    if not all(np.all(np.isfinite(result.loss)) for result in results):
-        raise diverged(f"{name}: losses are not finite after the last step")
-    return results

@@ -252,7 +252,9 @@ def test_labels_are_checked_when_loaded():
 
 def test_shifts_move_images_by_up_to_the_margin():
     images = jnp.arange(1.0, 17).reshape(1, 4, 4, 1).repeat(200, axis=0)
-    shifted = np.asarray(random_shift(jax.random.key(0), images, pixels=1))
+    shift = lambda key, image: random_shift(key, image, pixels=1)
+    keys = jax.random.split(jax.random.key(0), len(images))
+    shifted = np.asarray(jax.vmap(shift)(keys, images))
     seen = {image.tobytes() for image in shifted}
     padded = np.pad(np.asarray(images[0]), ((1, 1), (1, 1), (0, 0)))
     possible = {padded[i : i + 4, j : j + 4].tobytes() for i in range(3) for j in range(3)}
@@ -263,7 +265,8 @@ def test_crops_pad_with_zeros_by_four_and_half_the_images_are_mirrored():
     rng = np.random.default_rng(0)
     image = rng.integers(1, 255, (8, 8, 3), np.uint8)
     images = jnp.asarray(np.repeat(image[np.newaxis], 4000, axis=0))
-    augmented = crop_and_flip(jax.random.key(0), images)
+    keys = jax.random.split(jax.random.key(0), len(images))
+    augmented = jax.vmap(crop_and_flip)(keys, images)
     assert augmented.dtype == jnp.uint8
     padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
     crops = [padded[i : i + 8, j : j + 8] for i in range(9) for j in range(9)]
@@ -272,7 +275,7 @@ def test_crops_pad_with_zeros_by_four_and_half_the_images_are_mirrored():
     assert set(seen) == mirrored | {crop.tobytes() for crop in crops}
     share = np.mean([each in mirrored for each in seen])
     assert abs(share - 0.5) < 0.04
-    flipped = np.asarray(random_flip(jax.random.key(1), images[:8]))
+    flipped = np.asarray(jax.vmap(random_flip)(keys[:8], images[:8]))
     assert {each.tobytes() for each in flipped} <= {image.tobytes(), image[:, ::-1].tobytes()}
 
 

@@ -1,6 +1,7 @@
 """The main job, from the command line: its stages, its report, and what it refuses."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -8,6 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+
+from har_jax.files import read_arrays
+from har_jax.train.metrics import read_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent
 TINY = (
@@ -19,10 +23,15 @@ TINY = (
 )
 
 
-def har(*arguments):
-    command = [sys.executable, "-m", "har_jax.main", *arguments]
+def har(*arguments, devices=1):
     return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-m", "har_jax.main", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -154,6 +163,32 @@ class TestMainJob:
         refused = har(*plain, "--stage=estimate")
         assert refused.returncode == 1
         assert "--stage=estimate is not needed by any of config.methods" in refused.stderr
+
+    def test_two_devices_make_the_same_run_but_for_batchnorm(self, tmp_path):
+        smooth = (*TINY, "--config.model.norm=layer")
+        runs = {count: tmp_path / str(count) for count in (1, 2)}
+        for count, workdir in runs.items():
+            run = har(*smooth, f"--workdir={workdir}", "--stage=pretrain", devices=count)
+            assert run.returncode == 0, run.stderr
+        one, two = (read_metrics(workdir / "pretrain/metrics.jsonl") for workdir in runs.values())
+        for ours, theirs in zip(one, two, strict=True):
+            assert ours == pytest.approx(theirs, rel=1e-4)
+        held_out = [read_arrays(workdir / "pretrain/held_out.npz") for workdir in runs.values()]
+        np.testing.assert_allclose(held_out[0]["loss"], held_out[1]["loss"], rtol=1e-3)
+
+    @pytest.mark.parametrize(
+        ("flag", "devices", "message"),
+        [
+            ("devices=3", 2, "config.devices=3 are more than the 2 of kind cpu that are here"),
+            ("batch_size=64", 3, "config.batch_size=64 does not fall into equal parts for 3 devi"),
+            ("microbatches=64", 2, "equal parts for 64 microbatches on each of 2 devices"),
+        ],
+    )
+    def test_devices_that_do_not_fit(self, tmp_path, flag, devices, message):
+        run = har(*TINY, f"--workdir={tmp_path}", f"--config.{flag}", devices=devices)
+        assert run.returncode == 1
+        assert message in run.stderr
+        assert len(run.stderr.splitlines()) == 1
 
     def test_a_stage_without_the_one_before_is_refused(self, tmp_path):
         run = har(*TINY, f"--workdir={tmp_path}", "--stage=train")

@@ -113,6 +113,7 @@ class TestOtherData:
         config.data.data_dir = str(tmp_path)
         config.model.widths = (4,)
         config.batch_size = 4
+        config.devices = 1
         config.pretrain.epochs = config.train.epochs = 1.0
         har_config.validate(config)
         return lambda: Experiment(config, tmp_path / "run")

@@ -16,6 +16,7 @@ from har_jax.data import Examples
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.evaluate import Evaluator
 from har_jax.train.loop import fit
+from har_jax.train.mesh import AXIS, data_mesh
 from har_jax.train.metrics import MetricsWriter, read_metrics
 from har_jax.train.optimizer import make_schedule
 from har_jax.train.progress import Progress
@@ -27,11 +28,18 @@ class Linear(nn.Module):
         return nn.Dense(3)(nn.Dropout(0.1, deterministic=not train)(x))
 
 
+class Smooth(nn.Module):
+    @nn.compact
+    def __call__(self, x, *, train):
+        return nn.Dense(3)(nn.tanh(nn.LayerNorm()(nn.Dense(4)(x))))
+
+
 def data(size=10):
     rng = np.random.default_rng(0)
     return {
         "inputs": rng.normal(size=(size, 4)).astype(np.float32),
         "labels": rng.integers(0, 3, size),
+        "strength": rng.uniform(size=size).astype(np.float32),
     }
 
 
@@ -84,6 +92,20 @@ def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
     shown = [line.split(",")[0] for line in capsys.readouterr().out.splitlines()]
     shown = [line for line in shown if "/23" in line][:8]
     assert shown == 2 * [f"test: step {step}/23" for step in (6, 12, 18, 23)]
+
+
+def test_devices_make_the_same_run_and_a_run_goes_on_with_another_number(tmp_path):
+    model, optimizer = Smooth(), optax.sgd(0.1, momentum=0.9)
+    one = run(tmp_path / "one", method=methods.har(model, optimizer), batch_size=8)
+    split = lambda: methods.har(model, optimizer, axis=AXIS)
+    options = dict(batch_size=8, mesh=data_mesh())
+    eight = run(tmp_path / "eight", method=split(), **options)
+    chex.assert_trees_all_close(jax.device_get(eight), jax.device_get(one), rtol=1e-5, atol=1e-6)
+    run(tmp_path / "both", method=split(), steps=4, **options)
+    both = run(tmp_path / "both", method=methods.har(model, optimizer), batch_size=8)
+    chex.assert_trees_all_close(both, one, rtol=1e-5, atol=1e-6)
+    records = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("one", "eight")]
+    chex.assert_trees_all_close(*records, rtol=1e-5)
 
 
 def test_metrics_are_means_over_their_window(tmp_path, capsys):
@@ -180,6 +202,7 @@ def test_evaluation_takes_every_example_once_whatever_the_batch():
     variables = model.init(jax.random.key(0), examples.inputs, train=False)
     predict = lambda variables, inputs: model.apply(variables, inputs, train=False)
     results = [Evaluator(predict, size)(variables, examples) for size in (3, 4, 11, 64)]
+    results.append(Evaluator(predict, 3, data_mesh())(variables, examples))
     for result in results:
         assert result.loss.shape == result.prediction.shape == (11,)
         np.testing.assert_allclose(result.loss, results[0].loss, rtol=1e-6)

@@ -1,5 +1,8 @@
 """Methods are the objective's gradient steps; options compose with every one."""
 
+import math
+import re
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -11,8 +14,10 @@ from flax import linen as nn
 import har_jax
 from har_jax import methods
 from har_jax.models import Norm
+from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 
 RATE = 0.1
+SHAPE = re.compile(r"f32\[([\d,]*)\]").findall
 
 
 class Network(nn.Module):
@@ -126,6 +131,47 @@ def test_microbatches_make_the_same_step(name):
     chex.assert_trees_all_close(parts, whole, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("microbatches", [1, 3])
+@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+def test_devices_make_the_same_step_with_one_all_reduce(name, microbatches):
+    options = dict(
+        loss_weights=lambda labels, step: 1.0 + labels,  # whose sums differ from part to part
+        augment=lambda key, example: example + jax.random.normal(key, example.shape),
+        microbatches=microbatches,
+    )
+    data, model = batch(48), Network("layer")
+    state, whole, whole_metrics = first_step(make(name, model, **options), data)
+    mesh = data_mesh()
+    method = make(name, model, axis=AXIS, **options)
+    step = jax.jit(map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE))
+    split, metrics = step(state, data, jax.random.key(1))
+    chex.assert_trees_all_close((split, metrics), (whole, whole_metrics), rtol=1e-5, atol=1e-6)
+    compiled = step.lower(state, data, jax.random.key(1)).compile().as_text()
+    (reduced,) = re.findall(r"= (.*) all-reduce\(", compiled)
+    sent = sum(math.prod(map(int, filter(None, shape.split(",")))) for shape in SHAPE(reduced))
+    parameters = sum(leaf.size for leaf in jax.tree.leaves(state.params))
+    assert parameters < sent <= parameters + 1 + len(jax.tree.leaves(metrics))
+    assert not re.search("all-gather|all-to-all|collective-permute|reduce-scatter", compiled)
+
+
+def test_devices_have_batchnorm_statistics_of_their_own_and_the_running_ones_are_averaged():
+    data = batch(16)
+    method = make("har", axis=AXIS)
+    state = jax.jit(method.init)(jax.random.key(0), data)
+    step = jax.jit(map_over(data_mesh(), method.step, (WHOLE, ROWS, WHOLE), WHOLE))
+    after, _ = step(state, data, jax.random.key(1))
+    parts = [
+        MODEL.apply(state.variables, data["inputs"][rows], train=True, mutable=["batch_stats"])[1]
+        for rows in np.split(np.arange(16), 8)
+    ]
+    expected = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *parts)
+    chex.assert_trees_all_close(after.collections, expected, rtol=1e-5, atol=1e-6)
+    mapped = jax.pmap(method.step, axis_name=AXIS, in_axes=(None, 0, None))
+    split = jax.tree.map(lambda x: x.reshape(8, 2, *x.shape[1:]), data)
+    by_pmap = jax.tree.map(lambda leaf: leaf[3], mapped(state, split, jax.random.key(1))[0])
+    chex.assert_trees_all_close(by_pmap, after, rtol=1e-5, atol=1e-6)
+
+
 def test_each_microbatch_updates_the_running_statistics():
     data = batch()
     state, after, _ = first_step(make("har", microbatches=2), data)
@@ -160,9 +206,10 @@ def test_class_balanced_weights_by_hand():
 def test_augmentation_sees_a_new_key_each_step_and_prediction_sees_none():
     keys = []
 
-    def augment(key, inputs):
+    def augment(key, example):
         keys.append(key)
-        return inputs + jax.random.normal(key, inputs.shape)
+        assert example.shape == (4,)
+        return example + jax.random.normal(key, example.shape)
 
     method = make("erm", augment=augment)
     data = batch()

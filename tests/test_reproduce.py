@@ -29,6 +29,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 
 def tiny_digits():
     config = base()
+    config.devices = 1
     config.data.train_size = 100
     config.data.noise.kind = "groups"
     config.data.noise.groups = ((3, 8),)

@@ -11,32 +11,26 @@ from har_jax.methods.base import Augment
 
 
 def random_shift(
-    key: PRNGKeyArray, images: Num[Array, "B H W C"], *, pixels: int
-) -> Num[Array, "B H W C"]:
-    """Moves each image by up to ``pixels`` in both directions, filling up with zeros.
+    key: PRNGKeyArray, image: Num[Array, "H W C"], *, pixels: int
+) -> Num[Array, "H W C"]:
+    """Moves an image by up to ``pixels`` in both directions, filling up with zeros.
 
     The same as a random crop of the image's own size out of one padded by ``pixels``.
     """
-    batch, height, width, channels = images.shape
-    margin = ((0, 0), (pixels, pixels), (pixels, pixels), (0, 0))
-    padded = jnp.pad(images, margin)
-    offsets = jax.random.randint(key, (batch, 2), 0, 2 * pixels + 1)
-    crop = lambda image, offset: jax.lax.dynamic_slice(
-        image, (offset[0], offset[1], 0), (height, width, channels)
-    )
-    return jax.vmap(crop)(padded, offsets)
+    padded = jnp.pad(image, ((pixels, pixels), (pixels, pixels), (0, 0)))
+    down, right = jax.random.randint(key, (2,), 0, 2 * pixels + 1)
+    return jax.lax.dynamic_slice(padded, (down, right, 0), image.shape)
 
 
-def random_flip(key: PRNGKeyArray, images: Num[Array, "B H W C"]) -> Num[Array, "B H W C"]:
-    """Mirrors each image, left to right, with probability one half."""
-    flipped = jax.random.bernoulli(key, shape=(images.shape[0], 1, 1, 1))
-    return jnp.where(flipped, images[:, :, ::-1], images)
+def random_flip(key: PRNGKeyArray, image: Num[Array, "H W C"]) -> Num[Array, "H W C"]:
+    """Mirrors an image, left to right, with probability one half."""
+    return jnp.where(jax.random.bernoulli(key), image[:, ::-1], image)
 
 
-def crop_and_flip(key: PRNGKeyArray, images: Num[Array, "B H W C"]) -> Num[Array, "B H W C"]:
+def crop_and_flip(key: PRNGKeyArray, image: Num[Array, "H W C"]) -> Num[Array, "H W C"]:
     """A random crop out of the image padded by 4 zeros, then a random flip (He et al. 2016)."""
     crop_key, flip_key = jax.random.split(key)
-    return random_flip(flip_key, random_shift(crop_key, images, pixels=4))
+    return random_flip(flip_key, random_shift(crop_key, image, pixels=4))
 
 
 AUGMENTATIONS: Mapping[str, Augment | None] = {

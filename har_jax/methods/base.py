@@ -10,6 +10,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from har_jax.methods.axis import combine, fold_in_place, keys_of_rows, own_copy
 from har_jax.methods.microbatches import accumulate
 from har_jax.objective import WeightedSum, weighted_sum
 
@@ -55,9 +56,13 @@ class TrainState(flax.struct.PyTreeNode):
 
 
 class Augment(Protocol):
-    """Changes inputs at random, on the device, inside the step."""
+    """Changes one input at random, on the device, inside the step, which maps it over the batch.
 
-    def __call__(self, key: PRNGKeyArray, inputs: Array, /) -> Array: ...
+    Every example has a key of its own, so that what becomes of it does not depend on how many
+    devices the batch is split over.
+    """
+
+    def __call__(self, key: PRNGKeyArray, example: Array, /) -> Array: ...
 
 
 class Preprocess(Protocol):
@@ -83,12 +88,16 @@ class StepOptions(TypedDict, total=False):
         fewer examples are in memory at once. The step is the same, but for layers that make
         examples depend on each other: BatchNorm takes the statistics of each part, and updates
         its running ones with each. Randomness inside of the network is drawn for each part.
+      axis: The name of the axis of ``jax.shard_map`` or ``jax.pmap`` that batches are split over;
+        None if they are not. Gradients, metrics and running statistics are then combined in one
+        all-reduce a step. As with microbatches, BatchNorm takes the statistics of each part.
     """
 
     augment: Augment | None
     preprocess: Preprocess | None
     loss_weights: LossWeights | None
     microbatches: int
+    axis: str | None
 
 
 class Objective(Protocol):
@@ -120,10 +129,10 @@ def single_network(
     **options: Unpack[StepOptions],
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps."""
-    augment = options.get("augment") or (lambda key, inputs: inputs)
+    augment = jax.vmap(options.get("augment") or (lambda key, example: example))
     ready = options.get("preprocess") or (lambda inputs: inputs)
     loss_weights = options.get("loss_weights") or (lambda labels, step: jnp.ones(labels.shape))
-    microbatches = options.get("microbatches", 1)
+    microbatches, axis = options.get("microbatches", 1), options.get("axis")
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
         variables = dict(model.init(key, ready(batch["inputs"]), train=False))
@@ -137,8 +146,11 @@ def single_network(
 
     def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
         augment_key, dropout_key = jax.random.split(key)
-        batch = {**batch, "inputs": ready(augment(augment_key, batch["inputs"]))}
+        keys = keys_of_rows(augment_key, len(batch["labels"]), axis)
+        dropout_key = fold_in_place(dropout_key, axis)
+        batch = {**batch, "inputs": ready(augment(keys, batch["inputs"]))}
         weights = loss_weights(batch["labels"], state.step)
+        own_params, own_collections = own_copy((state.params, dict(state.collections)), axis)
 
         def gradient_of_total(collections, rows, index):
             batch, weights = rows
@@ -150,12 +162,13 @@ def single_network(
                 value, aux = objective(variables, batch, weights, apply_options)
                 return value.total, (value.weight, *aux)
 
-            gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(state.params)
+            gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(own_params)
             return {**collections, **mutated}, (gradient, weight, metrics)
 
-        collections, (gradient, weight, metrics) = accumulate(
-            gradient_of_total, dict(state.collections), (batch, weights), microbatches
+        own_collections, sums = accumulate(
+            gradient_of_total, own_collections, (batch, weights), microbatches
         )
+        (gradient, weight, metrics), collections = combine(sums, own_collections, axis)
         gradients = jax.tree.map(lambda total: WeightedSum(total, weight).mean(), gradient)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
         return TrainState(

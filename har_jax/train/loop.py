@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from har_jax import interruption, seeds
@@ -16,6 +17,7 @@ from har_jax.methods.base import Method, Metrics
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure
+from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, data_mesh, map_over, place
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.progress import Progress
 
@@ -31,6 +33,7 @@ def fit(
     log_every: int,
     checkpoint_every: int,
     title: str,
+    mesh: Mesh | None = None,
     on_nonfinite: OnNonfinite = "stop",
     steps_per_dispatch: int | None = None,
 ) -> Any:
@@ -43,9 +46,12 @@ def fit(
     indices of their batches and fetches metrics. On CPU every step is a dispatch of its own: it
     costs nothing there, and XLA:CPU runs loops of convolutions other than ours many times slower.
 
+    Batches are split over the devices of a mesh, on each of which all data are. The batches are
+    the same however many devices there are.
+
     Args:
-      method: What is trained.
-      data: Arrays ``[n, ...]``, whose rows make up the batches; they are put on the device.
+      method: What is trained; made with the axis of the mesh, if that has several devices.
+      data: Arrays ``[n, ...]``, whose rows make up the batches; they are put on every device.
       directory: Gets ``checkpoints/``, ``metrics.jsonl`` and ``tensorboard/``.
       steps: The number of updates.
       batch_size: Examples per update.
@@ -53,6 +59,7 @@ def fit(
       log_every: Steps per record; metrics are means over them.
       checkpoint_every: Steps per checkpoint.
       title: The name to show.
+      mesh: Of :func:`har_jax.train.mesh.data_mesh`; the first device by default.
       on_nonfinite: What a step does after which a metric or a number of the state is not finite:
         end the run, or change nothing but the count of steps. Records then have ``skipped``, the
         number of such steps so far.
@@ -69,20 +76,29 @@ def fit(
       CheckpointError: if a checkpoint cannot be saved, or none restored.
       ValueError: if the folder holds a run of more steps.
     """
+    mesh = mesh or data_mesh(jax.devices()[:1])
     size = len(data["labels"])
     batches = Batches(size, batch_size, seeds.derive(seed, "batches"))
     init_key = jax.random.key(seeds.derive(seed, "init"))
     step_key = jax.random.key(seeds.derive(seed, "steps"))
-    on_device = {name: jnp.asarray(array) for name, array in data.items()}
+    on_devices = place(mesh, dict(data))
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
 
-    example = _take(on_device, jnp.asarray(batches(0)))
-    state = jax.jit(method.init)(init_key, example)
-    _, metrics = jax.eval_shape(method.step, state, example, step_key)
-    no_totals = lambda: _Totals(jax.tree.map(jnp.zeros_like, metrics), jnp.zeros((), jnp.int32))
+    example = {name: array[batches(0)] for name, array in data.items()}
+    whole = NamedSharding(mesh, WHOLE)
+    state = jax.jit(method.init, out_shardings=whole)(init_key, example)
+    one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
+    _, metrics = jax.eval_shape(one_step, state, example, step_key)
+    zeros = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), metrics)
+    no_totals = lambda: _Totals(place(mesh, zeros), place(mesh, np.int32(0)))
     update = jax.jit(
-        _updates(method, step_key, on_nonfinite),
+        map_over(
+            mesh,
+            _updates(method, step_key, on_nonfinite),
+            (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE),
+            WHOLE,
+        ),
         donate_argnums=0,
         compiler_options=compiler_options(),
     )
@@ -112,7 +128,8 @@ def fit(
                 count = min(*left, steps - done, pace.steps)
                 indices = np.zeros((steps_per_dispatch, batch_size), np.int32)
                 indices[:count] = [batches(step) for step in range(done, done + count)]
-                (state, totals), finite = update((state, totals), on_device, indices, count)
+                rows = place(mesh, indices, ROWS_OF_STEPS)
+                (state, totals), finite = update((state, totals), on_devices, rows, count)
                 done += count
                 progress.update(done)
                 if pending:  # is looked at while the device is at work on what comes after
@@ -121,8 +138,8 @@ def fit(
                 pending = _Dispatch(done, count, finite)
                 if done % log_every == 0 or done == steps:
                     jax.tree.map(lambda total: total.copy_to_host_async(), totals)
-                    place = {"step": done, "epoch": done * batch_size / size}
-                    pending = pending._replace(place=place, totals=totals)
+                    at = {"step": done, "epoch": done * batch_size / size}
+                    pending = pending._replace(at=at, totals=totals)
                     totals = no_totals()
                 stop = interrupted()
                 if done % checkpoint_every == 0 or done == steps or stop:
@@ -149,14 +166,14 @@ class _Dispatch(NamedTuple):
       done: The step after them.
       steps: How many they are.
       finite: Whether each was finite in each respect, ``[S]``.
-      place: Step and epoch of the record that they complete, if they do.
+      at: Step and epoch of the record that they complete, if they do.
       totals: Its totals.
     """
 
     done: int
     steps: int
     finite: dict[str, Bool[Array, " S"]]
-    place: dict[str, float] | None = None
+    at: dict[str, float] | None = None
     totals: _Totals | None = None
 
 
@@ -185,7 +202,7 @@ class _Outcome:
                 f"{', '.join(names)}; the last checkpoint is {last or 'none yet'}",
                 "or skip such steps with config.on_nonfinite=skip",
             )
-        if dispatch.place is None:
+        if dispatch.at is None:
             return
         metrics, skipped = jax.device_get(dispatch.totals)
         if skipped and any(value.weight == 0 for value in metrics.values()):
@@ -194,7 +211,7 @@ class _Outcome:
             )
         # On the host: on the device the division would wait for the steps that are under way.
         means = {name: float(value.total / value.weight) for name, value in metrics.items()}
-        record = {**dispatch.place, **means, **({"skipped": int(skipped)} if self._skips else {})}
+        record = {**dispatch.at, **means, **({"skipped": int(skipped)} if self._skips else {})}
         self._writer.write(record, {"examples_per_second": self._progress.report(record)})
 
 

@@ -1,0 +1,48 @@
+"""A batch whose rows are split over a mapped axis, as devices of ``shard_map`` or ``pmap`` are."""
+
+from typing import TypeVar
+
+import jax
+from jaxtyping import PRNGKeyArray
+
+Tree = TypeVar("Tree")
+Sums = TypeVar("Sums")
+Means = TypeVar("Means")
+
+
+def keys_of_rows(key: PRNGKeyArray, rows: int, axis: str | None) -> PRNGKeyArray:
+    """A key of its own for each row, ``[rows]``, whatever part of the batch is where.
+
+    Args:
+      key: Of the batch.
+      rows: How many rows are here.
+      axis: The name of the axis; None where the whole batch is here.
+    """
+    if axis is None:
+        return jax.random.split(key, rows)
+    keys = jax.random.split(key, rows * jax.lax.axis_size(axis))
+    return jax.lax.dynamic_slice_in_dim(keys, jax.lax.axis_index(axis) * rows, rows)
+
+
+def fold_in_place(key: PRNGKeyArray, axis: str | None) -> PRNGKeyArray:
+    """A key that is another in each place of the axis."""
+    return key if axis is None else jax.random.fold_in(key, jax.lax.axis_index(axis))
+
+
+def own_copy(tree: Tree, axis: str | None) -> Tree:
+    """What is the same everywhere as something of each place, whose gradient is of its rows.
+
+    Without it ``jax.shard_map`` adds the gradients of every array up on its own.
+    """
+    if axis is None:
+        return tree
+    return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, axis, to="varying"), tree)
+
+
+def combine(sums: Sums, means: Means, axis: str | None) -> tuple[Sums, Means]:
+    """Adds sums up over the axis and averages means, all in one all-reduce."""
+    if axis is None:
+        return sums, means
+    sums, totals = jax.lax.psum((sums, means), axis)
+    size = jax.lax.axis_size(axis)
+    return sums, jax.tree.map(lambda x: (x / size).astype(x.dtype), totals)

@@ -1,0 +1,69 @@
+"""The devices that a batch is split over."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jaxtyping import PyTree
+
+AXIS = "data"
+
+WHOLE = PartitionSpec()
+ROWS = PartitionSpec(AXIS)
+ROWS_OF_STEPS = PartitionSpec(None, AXIS)
+
+
+def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
+    """A mesh of one axis, :data:`AXIS`; of all devices of all processes by default."""
+    chosen = np.asarray(jax.devices() if devices is None else devices)
+    return Mesh(chosen, (AXIS,), axis_types=(AxisType.Auto,))
+
+
+def choose_mesh(devices: int | None, batch_size: int, microbatches: int) -> Mesh:
+    """The mesh that a config asks for.
+
+    Args:
+      devices: How many; None for all.
+      batch_size: To be split over them, and then into
+      microbatches: so many parts.
+
+    Raises:
+      ValueError: if there are fewer devices, or the parts are not equal.
+    """
+    there = jax.devices()
+    if devices is not None and devices > len(there):
+        raise ValueError(
+            f"config.devices={devices} are more than the {len(there)} of kind "
+            f"{there[0].device_kind} that are here"
+        )
+    mesh = data_mesh(there[:devices])
+    if batch_size % (mesh.size * microbatches):
+        parts = f"{microbatches} microbatches on each of " if microbatches > 1 else ""
+        raise ValueError(
+            f"config.batch_size={batch_size} does not fall into equal parts for {parts}{mesh.size} "
+            "devices: take a multiple, or fewer config.devices"
+        )
+    return mesh
+
+
+def axis_of(mesh: Mesh) -> str | None:
+    """The axis that a method is to combine its sums over; None on one device."""
+    return AXIS if mesh.size > 1 else None
+
+
+def place(mesh: Mesh, tree: PyTree, spec: PartitionSpec = WHOLE) -> PyTree:
+    """Puts host arrays on the mesh, which every process has whole; each takes what it needs."""
+    sharding = NamedSharding(mesh, spec)
+    at = lambda array: jax.make_array_from_callback(
+        np.shape(array), sharding, lambda index: np.asarray(array)[index]
+    )
+    return jax.tree.map(at, tree)
+
+
+def map_over(mesh: Mesh, fun: Callable, in_specs: Any, out_specs: Any) -> Callable:
+    """``fun`` on every device, for its rows; ``fun`` itself where there is one device only."""
+    if mesh.size == 1:
+        return fun
+    return jax.shard_map(fun, mesh=mesh, in_specs=in_specs, out_specs=out_specs)
