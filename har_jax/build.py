@@ -13,14 +13,21 @@ from ml_collections import config_dict
 from har_jax import methods
 from har_jax.config import MODELS
 from har_jax.data.images import AUGMENTATIONS, normalizer
-from har_jax.models import CifarResNet, ConvNet
+from har_jax.models import CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2
 from har_jax.registry import METHODS
 from har_jax.train.optimizer import make_optimizer
+
+_NETWORKS: Mapping[str, type[nn.Module]] = {
+    "convnet": ConvNet,
+    "cifar_resnet": CifarResNet,
+    "imagenet_resnet": ImageNetResNet,
+    "inception_resnet_v2": InceptionResNetV2,
+}
 
 
 def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
     """The network that ``config.model`` describes."""
-    network = {"convnet": ConvNet, "cifar_resnet": CifarResNet}[config["name"]]
+    network = _NETWORKS[config["name"]]
     options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
     dtype = jnp.dtype(config["dtype"])
     return network(num_classes, norm=config["norm"], dtype=dtype, **options)

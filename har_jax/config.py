@@ -16,6 +16,7 @@ from har_jax.data.images import AUGMENTATIONS
 from har_jax.data.sources import is_known
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
+from har_jax.models.imagenet_resnet import BLOCKS
 from har_jax.models.norm import NORMS
 from har_jax.models.resnet import blocks_per_stage
 from har_jax.registry import METHODS
@@ -26,6 +27,8 @@ from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 MODELS: Mapping[str, Sequence[str]] = {
     "convnet": ("widths",),
     "cifar_resnet": ("widths", "depth", "stem_strides", "remat"),
+    "imagenet_resnet": ("depth", "remat"),
+    "inception_resnet_v2": ("remat",),
 }
 NOISES: Mapping[str, Sequence[str]] = {
     "none": (),
@@ -291,11 +294,16 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         if value is not None and not (abs(value) < math.inf and holds(value)):
             raise ConfigError(f"config.{key}={value!r} is impossible: it {problem}")
     depth, widths = flat["model.depth"], flat["model.widths"]
-    if depth is not None:
+    if depth is not None and flat["model.name"] == "cifar_resnet":
         try:
             blocks_per_stage(depth)
         except ValueError as error:
             raise ConfigError(f"config.model.{error}") from error
+    if depth is not None and flat["model.name"] == "imagenet_resnet" and depth not in BLOCKS:
+        raise ConfigError(
+            f"config.model.depth={depth} is none of {', '.join(map(str, BLOCKS))}, which "
+            "imagenet_resnet has"
+        )
     if flat["model.stem_strides"] not in (None, 1, 2):
         raise ConfigError(f"config.model.stem_strides={flat['model.stem_strides']} must be 1 or 2")
     if widths is not None and flat["model.name"] == "cifar_resnet" and len(widths) != 3:

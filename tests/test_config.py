@@ -6,6 +6,7 @@ import pathlib
 import pytest
 
 from har_jax import config as har_config
+from har_jax.build import make_model
 
 DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
 
@@ -90,6 +91,17 @@ def test_resnet_depth_must_be_one_that_exists():
     config.model.name = "cifar_resnet"
     config.model.depth = 30
     with pytest.raises(har_config.ConfigError, match="depth=30 is not 6n"):
+        har_config.validate(config)
+
+
+def test_networks_for_large_images():
+    config = har_config.base()
+    for name in ("imagenet_resnet", "inception_resnet_v2"):
+        config.model.name = name
+        har_config.validate(config)
+        assert make_model(config.model, 7).num_classes == 7
+    config.model.name, config.model.depth = "imagenet_resnet", 20
+    with pytest.raises(har_config.ConfigError, match="depth=20 is none of 14, 26, 50, 101, 152"):
         har_config.validate(config)
 
 

@@ -4,6 +4,7 @@ import re
 
 import chex
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -53,6 +54,45 @@ def test_derivatives_are_those_of_lax(order, strides):
         else:
             ours, theirs = order(convolve, x, w, options), order(plain, x, w, options)
         chex.assert_trees_all_close(ours, theirs, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "padding"),
+    [
+        ((1, 1), (1, 1), ((0, 0), (0, 0))),
+        ((3, 3), (2, 2), ((0, 0), (0, 0))),
+        ((7, 7), (2, 2), ((3, 3), (3, 3))),
+        ((1, 7), (1, 1), ((0, 0), (3, 3))),
+        ((5, 3), (1, 2), ((2, 1), (0, 2))),
+        ((3, 3), (1, 1), ((-1, 0), (-1, -1))),  # less than nothing
+        ((9, 9), (1, 1), ((1, 1), (1, 1))),  # a kernel that does not fit in: nothing comes out
+    ],
+)
+def test_any_kernel_and_padding(kernel, strides, padding):
+    options = Options(strides, padding)
+    with jax.enable_x64(True):
+        x = arrays()[0]
+        w = jnp.asarray(np.random.default_rng(1).normal(size=(*kernel, 3, 4)))
+        chex.assert_trees_all_close(
+            second(convolve, x, w, options), second(plain, x, w, options), rtol=1e-11
+        )
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 5, 3), (2, 0, 5, 3), (2, 6, 5, 0)])
+def test_nothing_has_the_gradients_of_nothing(shape):
+    options = Options((2, 2), ((1, 1), (1, 1)))
+    x, w = jnp.ones(shape), jnp.ones((3, 3, shape[-1], 4))
+    chex.assert_trees_all_equal(second(convolve, x, w, options), second(plain, x, w, options))
+
+
+def test_it_is_exported_for_any_batch():
+    options = Options((1, 1), ((1, 1), (1, 1)))
+    x, w = arrays()
+    shape = jax.export.symbolic_shape("b, 6, 5, 3")
+    of_any = jax.ShapeDtypeStruct(shape, x.dtype), jax.ShapeDtypeStruct(w.shape, w.dtype)
+    gradient = jax.jit(lambda x, w: first(convolve, x, w, options))
+    exported = jax.export.export(gradient)(*of_any)
+    chex.assert_trees_all_close(exported.call(x, w), gradient(x, w), rtol=1e-5)
 
 
 def test_it_can_be_mapped_over_both_operands():

@@ -10,10 +10,12 @@ import numpy as np
 import optax
 import pytest
 from flax import linen as nn
+from jax.sharding import AxisType, NamedSharding
 
 import har_jax
 from har_jax import methods
-from har_jax.models import Norm
+from har_jax.methods.microbatches import accumulate
+from har_jax.models import CifarResNet, Norm
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 
 RATE = 0.1
@@ -176,7 +178,7 @@ def test_each_microbatch_updates_the_running_statistics():
     data = batch()
     state, after, _ = first_step(make("har", microbatches=2), data)
     expected = state.collections
-    for rows in (slice(0, 3), slice(3, 6)):
+    for rows in (slice(0, 6, 2), slice(1, 6, 2)):
         variables = {"params": state.params, **expected}
         _, expected = MODEL.apply(
             variables, data["inputs"][rows], train=True, mutable=["batch_stats"]
@@ -184,9 +186,66 @@ def test_each_microbatch_updates_the_running_statistics():
     chex.assert_trees_all_close(after.collections, expected, rtol=1e-5)
 
 
-def test_microbatches_that_do_not_divide_the_batch_are_refused():
-    with pytest.raises(ValueError, match="a batch of 6 does not fall into 4 equal microbatches"):
-        first_step(make("erm", microbatches=4), batch())
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"microbatches": 4}, "a batch of 6 does not fall into 4 equal microbatches"),
+        ({"microbatches": -2}, "a batch of 6 does not fall into -2 equal microbatches"),
+    ],
+)
+def test_microbatches_that_do_not_divide_the_batch_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        first_step(make("erm", **changes), batch())
+
+
+@pytest.mark.parametrize("more", [{"epoch": jnp.int32(0)}, {"table": jnp.ones(3)}])
+def test_what_is_no_row_of_a_microbatch_is_named(more):
+    (name,) = more
+    with pytest.raises(ValueError, match=rf"microbatches are of rows, .*\['{name}'\] (None|3)"):
+        first_step(make("erm", microbatches=2), {**batch(), **more})
+
+
+def test_sums_over_many_microbatches_are_exact_in_narrow_types():
+    ones = jnp.ones((512, 1), jnp.bfloat16)
+    fun = lambda carry, rows, index: (carry, rows.sum(0))
+    total = accumulate(fun, (), ones, 512)[1]
+    assert total.dtype == jnp.bfloat16
+    assert total[0] == 512
+    grows = lambda carry, rows, index: (jnp.concatenate([carry, carry]), rows.sum(0))
+    with pytest.raises(ValueError, match=r"is float32\[2\] before a part and float32\[4\] after"):
+        accumulate(grows, jnp.ones(2), ones, 2)
+
+
+@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+def test_options_that_do_not_exist_are_refused(name):
+    with pytest.raises(TypeError, match="unknown options microbatch: there are augment, prepro"):
+        make(name, microbatch=2)
+
+
+def test_a_split_batch_needs_the_axis():
+    method = make("erm")
+    state = method.init(jax.random.key(0), batch(16))
+    step = map_over(data_mesh(), method.step, (WHOLE, ROWS, WHOLE), WHOLE)
+    with pytest.raises(ValueError, match=r"split over 'data', .* make it with axis='data'"):
+        jax.jit(step)(state, batch(16), jax.random.key(1))
+
+
+@pytest.mark.parametrize("microbatches", [1, 2])
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+def test_batches_that_jit_splits_stay_split(kind, microbatches):
+    model = CifarResNet(3, depth=8, widths=(4, 4, 4), norm="layer")
+    method = make("har", model, microbatches=microbatches)
+    data = {**batch(8), "inputs": jnp.arange(8 * 75.0).reshape(8, 5, 5, 3) % 7}
+    state, expected, _ = first_step(method, data)
+    mesh = jax.make_mesh((4,), (AXIS,), axis_types=(kind,))
+    with jax.set_mesh(mesh):
+        place = lambda tree, spec: jax.device_put(tree, NamedSharding(mesh, spec))
+        placed = place(state, WHOLE), place(data, ROWS), place(jax.random.key(1), WHOLE)
+        compiled = jax.jit(method.step).lower(*placed).compile()
+        after, _ = compiled(*placed)
+    after = jax.device_get(after)
+    chex.assert_trees_all_close(after.params, expected.params, rtol=1e-4, atol=1e-5)
+    assert "all-gather" not in compiled.as_text()
 
 
 def test_class_balanced_weights_by_hand():

@@ -3,7 +3,7 @@
 from typing import TypeVar
 
 import jax
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray, PyTree
 
 Tree = TypeVar("Tree")
 Sums = TypeVar("Sums")
@@ -27,6 +27,27 @@ def keys_of_rows(key: PRNGKeyArray, rows: int, axis: str | None) -> PRNGKeyArray
 def fold_in_place(key: PRNGKeyArray, axis: str | None) -> PRNGKeyArray:
     """A key that is another in each place of the axis."""
     return key if axis is None else jax.random.fold_in(key, jax.lax.axis_index(axis))
+
+
+def refuse_split(batch: PyTree, params: PyTree) -> None:
+    """Raises ``ValueError`` if a batch is split over an axis that parameters are the same on.
+
+    A step that did not know of the axis would divide the sum of all gradients by its own rows.
+    """
+    split, own = (
+        frozenset().union(*map(_varying, jax.tree.leaves(tree))) for tree in (batch, params)
+    )
+    if names := sorted(split - own):
+        raise ValueError(
+            f"the batch is split over {', '.join(map(repr, names))}, which this method does not "
+            f"know of: make it with axis={names[0]!r}"
+        )
+
+
+def _varying(array: Array) -> frozenset[str]:
+    """Along which mapped axes an array differs, as far as JAX keeps account of it."""
+    account = getattr(jax.typeof(array), "manual_axis_type", None)
+    return frozenset(account.varying) if account else frozenset()
 
 
 def own_copy(tree: Tree, axis: str | None) -> Tree:

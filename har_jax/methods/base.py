@@ -10,12 +10,18 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from har_jax.methods.axis import combine, fold_in_place, keys_of_rows, own_copy
+from har_jax.methods.axis import (
+    combine,
+    fold_in_place,
+    keys_of_rows,
+    own_copy,
+    refuse_split,
+)
 from har_jax.methods.microbatches import accumulate
 from har_jax.objective import WeightedSum, weighted_sum
 
 Batch = Mapping[str, Array]
-"""``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads."""
+"""``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads, of B rows too."""
 
 Metrics = dict[str, WeightedSum]
 
@@ -128,11 +134,20 @@ def single_network(
     objective: Objective,
     **options: Unpack[StepOptions],
 ) -> Method:
-    """Makes a method that minimizes an objective of one network by gradient steps."""
-    augment = jax.vmap(options.get("augment") or (lambda key, example: example))
+    """Makes a method that minimizes an objective of one network by gradient steps.
+
+    Raises:
+      TypeError: if there is an option that is none of :class:`StepOptions`.
+    """
+    if unknown := set(options) - set(StepOptions.__annotations__):
+        raise TypeError(
+            f"unknown options {', '.join(sorted(unknown))}: there are "
+            f"{', '.join(StepOptions.__annotations__)}"
+        )
+    augment = options.get("augment")
     ready = options.get("preprocess") or (lambda inputs: inputs)
     loss_weights = options.get("loss_weights") or (lambda labels, step: jnp.ones(labels.shape))
-    microbatches, axis = options.get("microbatches", 1), options.get("axis")
+    microbatches, axis = options.get("microbatches") or 1, options.get("axis")
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
         variables = dict(model.init(key, ready(batch["inputs"]), train=False))
@@ -145,10 +160,14 @@ def single_network(
         )
 
     def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
+        if axis is None:
+            refuse_split(batch, state.params)
         augment_key, dropout_key = jax.random.split(key)
-        keys = keys_of_rows(augment_key, len(batch["labels"]), axis)
         dropout_key = fold_in_place(dropout_key, axis)
-        batch = {**batch, "inputs": ready(augment(keys, batch["inputs"]))}
+        inputs = batch["inputs"]
+        if augment is not None:
+            inputs = jax.vmap(augment)(keys_of_rows(augment_key, len(inputs), axis), inputs)
+        batch = {**batch, "inputs": ready(inputs)}
         weights = loss_weights(batch["labels"], state.step)
         own_params, own_collections = own_copy((state.params, dict(state.collections)), axis)
 

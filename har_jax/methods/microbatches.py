@@ -27,17 +27,22 @@ def accumulate(
       parts: How many; with 1, ``fun`` is simply called.
 
     Returns:
-      The last part's carry, and the sums over all parts.
+      The last part's carry, and the sums over all parts, which are added up in float32 at least.
 
     Raises:
-      ValueError: if B is not a multiple of ``parts``.
+      ValueError: if an array has another number of rows, B is not a multiple of ``parts``, or the
+        carry does not keep its shapes and types.
     """
     if parts == 1:
         return fun(carry, rows, jnp.zeros((), jnp.int32))
-    size = len(jax.tree.leaves(rows)[0])
-    if parts < 1 or size % parts:
-        raise ValueError(f"a batch of {size} does not fall into {parts} equal microbatches")
-    stacked = jax.tree.map(lambda x: x.reshape(parts, size // parts, *x.shape[1:]), rows)
+    _check_rows(rows, parts)
+
+    # A part takes every so many-th row, so that rows split over devices stay where they are.
+    split = lambda x: x.reshape(len(x) // parts, parts, *x.shape[1:]).swapaxes(0, 1)
+    stacked = jax.tree.map(split, rows)
+    first = jax.tree.map(lambda x: x[: len(x) // parts], rows)
+    changed, shapes = jax.eval_shape(fun, carry, first, jnp.zeros((), jnp.int32))
+    _check_carry(carry, changed)
 
     def body(
         state: tuple[Carry, Sums], part: tuple[Rows, Array]
@@ -46,8 +51,36 @@ def accumulate(
         carry, more = fun(carry, *part)
         return (carry, jax.tree.map(jnp.add, sums, more)), None
 
-    first = jax.tree.map(lambda x: x[0], stacked)
-    _, shapes = jax.eval_shape(fun, carry, first, jnp.zeros((), jnp.int32))
-    zeros: PyTree = jax.tree.map(jnp.zeros_like, shapes)
-    state, _ = jax.lax.scan(body, (carry, zeros), (stacked, jnp.arange(parts)))
-    return state
+    wide = lambda x: jnp.zeros_like(x, dtype=jnp.promote_types(x.dtype, jnp.float32))
+    zeros: PyTree = jax.tree.map(wide, shapes)
+    (carry, sums), _ = jax.lax.scan(body, (carry, zeros), (stacked, jnp.arange(parts)))
+    return carry, jax.tree.map(lambda x, shape: x.astype(shape.dtype), sums, shapes)
+
+
+def _check_rows(rows: PyTree, parts: int) -> None:
+    sizes = {
+        jax.tree_util.keystr(path): leaf.shape[0] if getattr(leaf, "shape", ()) else None
+        for path, leaf in jax.tree.leaves_with_path(rows)
+    }
+    size = next(iter(sizes.values()))
+    if size is None or len(set(sizes.values())) > 1:
+        found = ", ".join(f"{name} {size}" for name, size in sizes.items())
+        raise ValueError(
+            f"microbatches are of rows, of which the batch's arrays have different numbers: {found}"
+        )
+    if parts < 1 or size % parts:
+        raise ValueError(f"a batch of {size} does not fall into {parts} equal microbatches")
+
+
+def _check_carry(before: PyTree, after: PyTree) -> None:
+    described = [
+        {jax.tree_util.keystr(path): str(jax.typeof(leaf)) for path, leaf in leaves}
+        for leaves in map(jax.tree.leaves_with_path, (before, after))
+    ]
+    for name in {**described[0], **described[1]}:
+        old, new = (each.get(name, "nothing") for each in described)
+        if old != new:
+            raise ValueError(
+                f"microbatches need the network's variables to keep their types, and {name} is "
+                f"{old} before a part and {new} after it"
+            )

@@ -4,7 +4,9 @@ Every model is called as ``model(inputs, train=...)`` and returns ``logits [B, K
 """
 
 from har_jax.models.convnet import ConvNet
+from har_jax.models.imagenet_resnet import ImageNetResNet
+from har_jax.models.inception_resnet import InceptionResNetV2
 from har_jax.models.norm import Norm
 from har_jax.models.resnet import CifarResNet
 
-__all__ = ["CifarResNet", "ConvNet", "Norm"]
+__all__ = ["CifarResNet", "ConvNet", "ImageNetResNet", "InceptionResNetV2", "Norm"]

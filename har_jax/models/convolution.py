@@ -33,22 +33,50 @@ class Options(NamedTuple):
     precision: lax.PrecisionLike = None
 
 
-def conv3x3(features: int, *, strides: int = 1, dtype: Any = None, name: str | None = None):
-    """A Flax convolution with a 3x3 kernel, He-normal (fan-in), without bias.
+def conv(
+    features: int,
+    size: tuple[int, int],
+    *,
+    strides: int = 1,
+    padding: int | tuple[int, int] | None = None,
+    use_bias: bool = False,
+    dtype: Any = None,
+    name: str | None = None,
+) -> nn.Conv:
+    """A Flax convolution, He-normal (fan-in).
 
-    Padding is 1 on both sides; "SAME" would pad one side only where the stride is 2.
+    Args:
+      features: D.
+      size: Of the kernel, h and w.
+      strides: In both directions.
+      padding: On both sides of height and width; half the size by default, which keeps odd sizes
+        ("SAME" would pad one side only where the stride is 2).
+      use_bias: Whether to add a bias.
+      dtype: The dtype of the computation.
+      name: Of the module.
     """
+    if padding is None:
+        padding = (size[0] // 2, size[1] // 2)
+    elif isinstance(padding, int):
+        padding = (padding, padding)
     return nn.Conv(
         features,
-        (3, 3),
+        size,
         strides,
-        padding=1,
-        use_bias=False,
+        padding=tuple((pad, pad) for pad in padding),
+        use_bias=use_bias,
         kernel_init=nn.initializers.he_normal(),
         dtype=dtype,
         name=name,
         conv_general_dilated=_as_flax_calls_it,
     )
+
+
+def conv3x3(
+    features: int, *, strides: int = 1, dtype: Any = None, name: str | None = None
+) -> nn.Conv:
+    """:func:`conv` with a 3x3 kernel."""
+    return conv(features, (3, 3), strides=strides, dtype=dtype, name=name)
 
 
 def _as_flax_calls_it(inputs, kernel, strides, padding, *, precision, **_):
@@ -88,7 +116,7 @@ def _for_inputs(cotangent, kernel, inputs_type, options):
         transpose = jax.linear_transpose(lambda x: _convolve.fun(x, kernel, options), inputs_type)
         return transpose(cotangent)[0]
 
-    return lax.platform_dependent(cotangent, kernel, cpu=by_convolution, default=by_jax)
+    return _choose(by_convolution, by_jax, cotangent, kernel, inputs_type)
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2, 3))
@@ -123,7 +151,18 @@ def _for_kernel(cotangent, inputs, kernel_type, options):
         transpose = jax.linear_transpose(lambda w: _convolve.fun(inputs, w, options), kernel_type)
         return transpose(cotangent)[0]
 
-    return lax.platform_dependent(cotangent, inputs, cpu=by_convolution, default=by_jax)
+    return _choose(by_convolution, by_jax, cotangent, inputs, kernel_type)
+
+
+def _choose(by_convolution, by_jax, first, second, result_type):
+    """``by_convolution`` on CPU, where the arrays are what it is written for."""
+    shapes = [*first.shape, *second.shape, *result_type.shape]
+    empty_or_symbolic = not all(isinstance(size, int) and size > 0 for size in shapes)
+    # Over an explicit mesh axis: whose output sharding only JAX's own rules know.
+    split = any(any(jax.typeof(array).sharding.spec) for array in (first, second))
+    if empty_or_symbolic or split:
+        return by_jax(first, second)
+    return lax.platform_dependent(first, second, cpu=by_convolution, default=by_jax)
 
 
 def _plain(images, kernel, strides, padding, precision, **dilation):

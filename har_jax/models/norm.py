@@ -1,9 +1,11 @@
-"""Normalization with its scale and bias outside of the Flax layer."""
+"""Normalization with its scale and bias outside of the Flax layer, and a convolution with it."""
 
 from typing import Any, Literal, get_args
 
 from flax import linen as nn
 from jaxtyping import Array, Float
+
+from har_jax.models.convolution import conv
 
 NormKind = Literal["batch", "layer", "group"]
 NORMS: tuple[str, ...] = get_args(NormKind)
@@ -18,11 +20,13 @@ class Norm(nn.Module):
     Attributes:
       kind: ``"batch"`` (momentum 0.9), ``"layer"`` or ``"group"`` (groups of 8 channels).
       epsilon: Added to the variance.
+      scale_init: Of the scale.
       dtype: The dtype of the computation; statistics are taken in float32 at least.
     """
 
     kind: NormKind = "batch"
     epsilon: float = 1e-5
+    scale_init: nn.initializers.Initializer = nn.initializers.ones
     dtype: Any = None
 
     @nn.compact
@@ -39,6 +43,43 @@ class Norm(nn.Module):
         else:
             raise ValueError(f"kind={self.kind!r} is unknown: take one of {', '.join(NORMS)}")
         shape = (1,) * (x.ndim - 1) + x.shape[-1:]
-        scale = self.param("scale", nn.initializers.ones, x.shape[-1:])
+        scale = self.param("scale", self.scale_init, x.shape[-1:])
         bias = self.param("bias", nn.initializers.zeros, x.shape[-1:])
         return x * scale.astype(x.dtype).reshape(shape) + bias.astype(x.dtype).reshape(shape)
+
+
+class ConvNorm(nn.Module):
+    """A convolution without bias, a norm, and a ReLU if not told otherwise.
+
+    Attributes:
+      features: The number of channels.
+      size: Of the kernel.
+      strides: In both directions.
+      padding: As :func:`har_jax.models.convolution.conv` has it.
+      activate: Whether there is a ReLU.
+      kind: Of :class:`Norm`; so are the others.
+    """
+
+    features: int
+    size: tuple[int, int] = (1, 1)
+    strides: int = 1
+    padding: int | tuple[int, int] | None = None
+    activate: bool = True
+    kind: NormKind = "batch"
+    epsilon: float = 1e-5
+    scale_init: nn.initializers.Initializer = nn.initializers.ones
+    dtype: Any = None
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w features"]:
+        x = conv(
+            self.features,
+            self.size,
+            strides=self.strides,
+            padding=self.padding,
+            dtype=self.dtype,
+            name="conv",
+        )(x)
+        norm = Norm(self.kind, self.epsilon, self.scale_init, self.dtype, name="norm")
+        x = norm(x, train=train)
+        return nn.relu(x) if self.activate else x

@@ -1,0 +1,81 @@
+"""The residual networks of He et al. 2016 for large images, in the form called v1.5."""
+
+import functools
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+from har_jax.models.norm import ConvNorm, NormKind
+
+BLOCKS = {
+    14: (1, 1, 1, 1),
+    26: (2, 2, 2, 2),
+    50: (3, 4, 6, 3),
+    101: (3, 4, 23, 3),
+    152: (3, 8, 36, 3),
+}
+
+
+class ImageNetResNet(nn.Module):
+    """ResNet-50 and its like: bottleneck blocks, whose 3x3 convolution halves the image.
+
+    ResNet-50 has 25,557,032 parameters at 1,000 classes. The last scale of every block begins at
+    0 (Goyal et al. 2017).
+
+    Attributes:
+      num_classes: K.
+      depth: 14, 26, 50, 101 or 152.
+      width: The channels of the stem; the stages have 4, 8, 16 and 32 times as many.
+      norm: The kind of :class:`har_jax.models.Norm`.
+      dtype: The dtype of the computation.
+      remat: Whether blocks are computed again when they are differentiated, in place of being
+        kept in memory. XLA:CPU does not save memory by it.
+    """
+
+    num_classes: int
+    depth: int = 50
+    width: int = 64
+    norm: NormKind = "batch"
+    dtype: Any = None
+    remat: bool = False
+
+    @nn.compact
+    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
+        if self.depth not in BLOCKS:
+            raise ValueError(f"depth={self.depth} is none of {', '.join(map(str, BLOCKS))}")
+        stem = ConvNorm(
+            self.width, (7, 7), strides=2, kind=self.norm, dtype=self.dtype, name="stem"
+        )
+        x = nn.max_pool(stem(images, train), (3, 3), (2, 2), padding=((1, 1), (1, 1)))
+        make_block = nn.remat(_Bottleneck, static_argnums=(2,)) if self.remat else _Bottleneck
+        for stage, blocks in enumerate(BLOCKS[self.depth]):
+            for block in range(blocks):
+                strides = 2 if stage > 0 and block == 0 else 1
+                name = f"stage{stage + 1}_block{block + 1}"
+                width = self.width * 2**stage
+                x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
+        x = jnp.mean(x, axis=(1, 2))
+        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)
+
+
+class _Bottleneck(nn.Module):
+    width: int
+    strides: int
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "B H W C"], train: bool) -> Float[Array, "B h w D"]:
+        layer = functools.partial(ConvNorm, kind=self.norm, dtype=self.dtype)
+        y = layer(self.width, name="layer1")(x, train)
+        y = layer(self.width, (3, 3), strides=self.strides, name="layer2")(y, train)
+        last = layer(
+            4 * self.width, activate=False, scale_init=nn.initializers.zeros, name="layer3"
+        )
+        y = last(y, train)
+        if x.shape != y.shape:
+            project = layer(4 * self.width, strides=self.strides, activate=False, name="shortcut")
+            x = project(x, train)
+        return nn.relu(x + y)

@@ -1,0 +1,171 @@
+"""Inception-ResNet-v2 of Szegedy et al. 2017, the network of the paper's WebVision experiments."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+from har_jax.models.convolution import conv
+from har_jax.models.norm import ConvNorm, NormKind
+
+Images = Float[Array, "B H W C"]
+
+
+class Layer(NamedTuple):
+    """A convolution of a branch: channels, size of the kernel, strides, padding."""
+
+    features: int
+    size: tuple[int, int] = (1, 1)
+    strides: int = 1
+    padding: int | None = None
+
+
+def _halving(features: int) -> Layer:
+    return Layer(features, (3, 3), 2, 0)
+
+
+_STEM = (
+    (_halving(32), Layer(32, (3, 3), padding=0), Layer(64, (3, 3))),
+    (Layer(80), Layer(192, (3, 3), padding=0)),
+)
+_MIXED_5B = (
+    (Layer(96),),
+    (Layer(48), Layer(64, (5, 5))),
+    (Layer(64), Layer(96, (3, 3)), Layer(96, (3, 3))),
+)
+_BLOCK35 = (
+    (Layer(32),),
+    (Layer(32), Layer(32, (3, 3))),
+    (Layer(32), Layer(48, (3, 3)), Layer(64, (3, 3))),
+)
+_REDUCTION_A = ((_halving(384),), (Layer(256), Layer(256, (3, 3)), _halving(384)))
+_BLOCK17 = ((Layer(192),), (Layer(128), Layer(160, (1, 7)), Layer(192, (7, 1))))
+_REDUCTION_B = (
+    (Layer(256), _halving(384)),
+    (Layer(256), _halving(288)),
+    (Layer(256), Layer(288, (3, 3)), _halving(320)),
+)
+_BLOCK8 = ((Layer(192),), (Layer(192), Layer(224, (1, 3)), Layer(256, (3, 1))))
+
+
+class InceptionResNetV2(nn.Module):
+    """Inception-ResNet-v2 for images of 299x299 pixels, without the auxiliary classifier.
+
+    55,843,464 parameters at 1,000 classes.
+
+    Attributes:
+      num_classes: K.
+      repeats: The number of blocks of each of the three kinds; the last has one more.
+      norm: The kind of :class:`har_jax.models.Norm`.
+      dtype: The dtype of the computation.
+      remat: Whether blocks are computed again when they are differentiated, in place of being
+        kept in memory. XLA:CPU does not save memory by it.
+    """
+
+    num_classes: int
+    repeats: tuple[int, int, int] = (10, 20, 9)
+    norm: NormKind = "batch"
+    dtype: Any = None
+    remat: bool = False
+
+    @nn.compact
+    def __call__(self, images: Images, *, train: bool) -> Float[Array, "B K"]:
+        make_residual = nn.remat(_Residual, static_argnums=(2,)) if self.remat else _Residual
+
+        def residual(branches: Sequence[Sequence[Layer]], scale: float, name: str, last=False):
+            return make_residual(branches, scale, self.norm, self.dtype, not last, name=name)
+
+        def pool(x: Images) -> Images:
+            return nn.max_pool(x, (3, 3), (2, 2))
+
+        x = images
+        for number, layers in enumerate(_STEM, start=1):
+            x = pool(_Chain(layers, self.norm, self.dtype, name=f"stem{number}")(x, train))
+        x = _Mixed5b(self.norm, self.dtype, name="mixed_5b")(x, train)
+        for number in range(self.repeats[0]):
+            x = residual(_BLOCK35, 0.17, name=f"block35_{number + 1}")(x, train)
+        x = _Reduction(_REDUCTION_A, self.norm, self.dtype, name="reduction_a")(x, train)
+        for number in range(self.repeats[1]):
+            x = residual(_BLOCK17, 0.10, name=f"block17_{number + 1}")(x, train)
+        x = _Reduction(_REDUCTION_B, self.norm, self.dtype, name="reduction_b")(x, train)
+        for number in range(self.repeats[2]):
+            x = residual(_BLOCK8, 0.20, name=f"block8_{number + 1}")(x, train)
+        x = residual(_BLOCK8, 1.0, name=f"block8_{self.repeats[2] + 1}", last=True)(x, train)
+        x = _Chain((Layer(1536),), self.norm, self.dtype, name="head")(x, train)
+        x = jnp.mean(x, axis=(1, 2))
+        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)
+
+
+class _Chain(nn.Module):
+    """Convolutions with norms and ReLUs, one after the other."""
+
+    layers: Sequence[Layer]
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Images, train: bool) -> Images:
+        options: dict[str, Any] = dict(kind=self.norm, epsilon=1e-3, dtype=self.dtype)
+        for number, layer in enumerate(self.layers, start=1):
+            x = ConvNorm(*layer, **options, name=f"layer{number}")(x, train)
+        return x
+
+
+class _Branches(nn.Module):
+    """Chains side by side, their channels one after the other."""
+
+    branches: Sequence[Sequence[Layer]]
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Images, train: bool) -> list[Images]:
+        return [
+            _Chain(layers, self.norm, self.dtype, name=f"branch{number}")(x, train)
+            for number, layers in enumerate(self.branches)
+        ]
+
+
+class _Mixed5b(nn.Module):
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Images, train: bool) -> Images:
+        branches = _Branches(_MIXED_5B, self.norm, self.dtype, name="branches")(x, train)
+        mean = nn.avg_pool(x, (3, 3), padding="SAME", count_include_pad=False)
+        pooled = _Chain((Layer(64),), self.norm, self.dtype, name="pooled")(mean, train)
+        return jnp.concatenate([*branches, pooled], axis=-1)
+
+
+class _Reduction(nn.Module):
+    """Halves the image by branches and by taking maxima."""
+
+    branches: Sequence[Sequence[Layer]]
+    norm: NormKind
+    dtype: Any
+
+    @nn.compact
+    def __call__(self, x: Images, train: bool) -> Images:
+        branches = _Branches(self.branches, self.norm, self.dtype, name="branches")(x, train)
+        return jnp.concatenate([*branches, nn.max_pool(x, (3, 3), (2, 2))], axis=-1)
+
+
+class _Residual(nn.Module):
+    """Adds branches, brought to the input's channels and scaled down."""
+
+    branches: Sequence[Sequence[Layer]]
+    scale: float
+    norm: NormKind
+    dtype: Any
+    activate: bool = True
+
+    @nn.compact
+    def __call__(self, x: Images, train: bool) -> Images:
+        branches = _Branches(self.branches, self.norm, self.dtype, name="branches")(x, train)
+        y = jnp.concatenate(branches, axis=-1)
+        y = conv(x.shape[-1], (1, 1), use_bias=True, dtype=self.dtype, name="up")(y)
+        x = x + self.scale * y
+        return nn.relu(x) if self.activate else x
