@@ -1,8 +1,9 @@
 """From a config's sections to models, optimizers and methods."""
 
 import math
+import pathlib
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -12,10 +13,15 @@ from ml_collections import config_dict
 
 from har_jax import methods
 from har_jax.config import MODELS
+from har_jax.data.decoding import CROPS, Crop
+from har_jax.data.image_files import Reading
 from har_jax.data.images import AUGMENTATIONS, normalizer
+from har_jax.data.sources import Place
+from har_jax.layers import FILTERS
 from har_jax.models import CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2
 from har_jax.registry import METHODS
 from har_jax.train.optimizer import make_optimizer
+from har_jax.train.predictions import describe
 
 _NETWORKS: Mapping[str, type[nn.Module]] = {
     "convnet": ConvNet,
@@ -31,6 +37,34 @@ def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
     options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
     dtype = jnp.dtype(config["dtype"])
     return network(num_classes, norm=config["norm"], dtype=dtype, **options)
+
+
+def make_place(config: Mapping[str, Any]) -> Place:
+    """Where ``config.data`` says that data are, and how they are read."""
+    path = lambda key: None if config[key] is None else pathlib.Path(config[key]).expanduser()
+    crop: Crop = "resized_crop_and_flip" if config["augment"] in CROPS else "center"
+    return Place(
+        data_dir=path("data_dir"),
+        root=path("root"),
+        table=path("table"),
+        reading=Reading(
+            size=config["image_size"] or 224,
+            crop=crop,
+            workers=config["workers"] or 0,
+            on_unreadable=config["on_unreadable"] or "stop",
+        ),
+        test_fraction=0.2 if config["test_fraction"] is None else config["test_fraction"],
+    )
+
+
+def make_describe(config: config_dict.ConfigDict, num_classes: int) -> Callable[..., Any]:
+    """What is said of every example by ``--stage=predict``."""
+    return describe(
+        make_model(config.model, num_classes),
+        normalizer(config.data.mean, config.data.std),
+        FILTERS[config.regularizer.layers],
+        config.regularizer.reduction,
+    )
 
 
 def num_steps(epochs: float, num_examples: int, batch_size: int) -> int:
@@ -77,7 +111,7 @@ def make_method(
     model = make_model(config.model, num_classes)
     optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
     options: dict[str, Any] = {
-        "augment": AUGMENTATIONS[config.data.augment],
+        "augment": AUGMENTATIONS.get(config.data.augment),  # None: of what files are decoded to
         "preprocess": normalizer(config.data.mean, config.data.std),
         "loss_weights": loss_weights,
         "microbatches": config.microbatches,

@@ -12,6 +12,8 @@ from typing import Any, get_args
 
 from ml_collections import config_dict
 
+from har_jax.data.decoding import CROPS
+from har_jax.data.image_files import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
 from har_jax.data.sources import is_known
 from har_jax.jacobian import REDUCTIONS
@@ -36,6 +38,13 @@ NOISES: Mapping[str, Sequence[str]] = {
     "symmetric": ("rate",),
 }
 DTYPES = ("float32", "bfloat16")
+_FILES = ("root", "image_size", "workers", "on_unreadable", "test_fraction")
+SOURCES: Mapping[str, Sequence[str]] = {
+    "digits": (),
+    "tfds": ("data_dir",),
+    "folder": _FILES,
+    "csv": ("table", *_FILES),
+}
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
 IMBALANCES: Mapping[str, Sequence[str]] = {
     "none": (),
@@ -56,10 +65,19 @@ def base() -> config_dict.ConfigDict:
         # Trained one after the other and compared in the report: any of METHODS.
         "methods": ("erm", "har"),
         "data": {
-            "source": "digits",  # or "tfds:NAME"
+            "source": "digits",  # or "tfds:NAME", "folder", "csv"
             "data_dir": optional(str),  # of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets
+            # Of "folder": the folder; of "csv": what paths are relative to, None: its own folder.
+            "root": optional(str),
+            "table": optional(str),  # the CSV file
+            "image_size": optional(int),  # to which images in files are resized; None: 224
+            "workers": optional(int),  # processes that decode images; None: threads of this one
+            "on_unreadable": optional(
+                str
+            ),  # a file that cannot be decoded; None: "stop"; or "skip"
+            "test_fraction": optional(float),  # where no split is tested on; None: 0.2
             "train_size": optional(int),  # None: the whole training set
-            "augment": "none",
+            "augment": "none",  # or one of AUGMENTATIONS, or of CROPS for images in files
             "mean": optional(tuple),  # of the channels of inputs in [0, 1]; None: 0
             "std": optional(tuple),  # None: 1
             # "validation": a part of the training set, noisy labels and all, takes the test set's
@@ -104,6 +122,7 @@ def base() -> config_dict.ConfigDict:
         "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
         # After a step whose loss, R or parameters are not finite: end the run, or undo the step.
         "on_nonfinite": "stop",  # or "skip"
+        "predictions": "csv",  # the format that --stage=predict writes; or "parquet"
         "log_every": 50,
         "checkpoint_every": 100,
     }
@@ -190,7 +209,7 @@ def _type(config: config_dict.ConfigDict, key: str) -> type:
 
 def _check_choices(flat: Mapping[str, Any]) -> None:
     for key, choices in {
-        "data.augment": AUGMENTATIONS,
+        "data.augment": (*AUGMENTATIONS, *CROPS),
         "data.evaluate_on": EVALUATIONS,
         "data.noise.kind": NOISES,
         "data.imbalance.kind": IMBALANCES,
@@ -200,15 +219,17 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "optimizer.name": OPTIMIZERS,
         "optimizer.schedule": SCHEDULES,
         "on_nonfinite": get_args(OnNonfinite),
+        "predictions": ("csv", "parquet"),
         "regularizer.layers": FILTERS,
         "regularizer.reduction": REDUCTIONS,
     }.items():
         _one_of(key, flat[key], choices)
     if not is_known(flat["data.source"]):
         raise ConfigError(
-            f"config.data.source={flat['data.source']!r} is unknown: take digits, or tfds:NAME "
-            "such as tfds:cifar10"
+            f"config.data.source={flat['data.source']!r} is unknown: take digits, folder, csv, or "
+            "tfds:NAME such as tfds:cifar10"
         )
+    _check_source(flat)
     if not flat["methods"]:
         raise ConfigError(f"config.methods is empty: name some of {', '.join(METHODS)}")
     for method in flat["methods"]:
@@ -226,6 +247,30 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
     _check_read(flat, "model", "name", MODELS, required=False)
     _check_read(flat, "optimizer", "name", OPTIMIZERS, required=False)
     _check_read(flat, "optimizer", "schedule", SCHEDULES, required=True)
+
+
+def _check_source(flat: Mapping[str, Any]) -> None:
+    source = flat["data.source"]
+    reads = SOURCES[source.partition(":")[0]]
+    for option in ("root", "table", "image_size", "workers", "on_unreadable", "test_fraction"):
+        if flat[f"data.{option}"] is not None and option not in reads:
+            readers = [name for name, options in SOURCES.items() if option in options]
+            raise ConfigError(
+                f"config.data.{option}={flat[f'data.{option}']!r} is not read by "
+                f"config.data.source={source!r}, only by {', '.join(readers)}: remove one of both"
+            )
+    for needed, option in (("folder", "root"), ("csv", "table")):
+        if source == needed and not flat[f"data.{option}"]:
+            raise ConfigError(
+                f"config.data.{option} is not set, but config.data.source={source!r} needs it"
+            )
+    if flat["data.augment"] in CROPS and "image_size" not in reads:
+        raise ConfigError(
+            f"config.data.augment={flat['data.augment']!r} is of images in files, and "
+            f"config.data.source={source!r} has arrays: take one of {', '.join(AUGMENTATIONS)}"
+        )
+    if flat["data.on_unreadable"] is not None:
+        _one_of("data.on_unreadable", flat["data.on_unreadable"], get_args(OnUnreadable))
 
 
 def _one_of(key: str, value: Any, choices: Iterable[str]) -> None:
@@ -264,6 +309,9 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
     share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
     rules = {
         "seed": (not_negative, "must not be negative"),
+        "data.image_size": (lambda x: 8 <= x <= 4096, "must be between 8 and 4096 pixels"),
+        "data.workers": (lambda x: 0 <= x <= 1000, "must be between 0 and 1000"),
+        "data.test_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.train_size": (positive, "must be positive"),
         "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.noise.rate": (share, "must be between 0 and 1"),

@@ -5,7 +5,8 @@ Each stage reads what earlier ones left in the workdir and leaves its own artefa
 * ``pretrain/`` trains plainly on a part of the training set, and predicts the rest;
 * ``estimate/`` turns these predictions into :math:`\\tau` of every class;
 * ``train/METHOD/`` trains each method on the full set, and evaluates it;
-* ``report/`` compares them.
+* ``report/`` compares them;
+* ``predict/``, only where it is asked for, has what each trained network says of every example.
 
 The first two are left out where no method needs them.
 """
@@ -23,7 +24,7 @@ from jax.sharding import Mesh
 from ml_collections import config_dict
 
 from har_jax import seeds
-from har_jax.build import make_method, num_steps
+from har_jax.build import make_describe, make_method, make_place, num_steps
 from har_jax.config import flatten
 from har_jax.data import DataError, Examples, TrainingData, load, stratified_split
 from har_jax.files import read_arrays, write_arrays, write_json
@@ -35,19 +36,23 @@ from har_jax.report.results import Inputs, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.train.divergence import diverged
-from har_jax.train.evaluate import Evaluation, Evaluator
+from har_jax.train.evaluate import ByExample, Evaluation, Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.mesh import axis_of, choose_mesh
 from har_jax.train.metrics import read_metrics
+from har_jax.train.predictions import to_table, write_table
 from har_jax.workdir import StageError, StageFolder, refuse_differences
 
 EVALUATION_BATCH = 256
+DESCRIBED = 128  # with R, which takes the memory of training
 
 _COMMON_KEYS = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
 _PRETRAIN_KEYS = (*_COMMON_KEYS, "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
+_R_KEYS = ("regularizer.layers", "regularizer.reduction")
 _TRAIN_KEYS = (*_COMMON_KEYS, "train", "reweighting")
-_PLACES = ("data.data_dir",)  # where things are does not change what they are
+# Where things are does not change what they are, nor does how many processes read them.
+_PLACES = ("data.data_dir", "data.root", "data.table", "data.workers")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +81,13 @@ class Experiment:
         self._estimate = self._folder("estimate", _ESTIMATE_KEYS)
         keys = {name: self._train_keys(name) for name in config.methods}
         self._train = {name: self._folder(f"train/{name}", keys[name]) for name in keys}
-        self._report = self._folder("report", ("methods", *itertools.chain(*keys.values())))
+        every = ("methods", *itertools.chain(*keys.values()))
+        self._report = self._folder("report", every)
+        self._predict = self._folder("predict", (*every, *_R_KEYS, "predictions"))
         self._estimates = any(METHODS[name].estimates for name in config.methods)
 
     def run(self, stage: str | None = None) -> None:
-        """Runs one stage, or all.
+        """Runs one stage, or all but ``predict``.
 
         A stage that is complete is skipped; one that was cut goes on from its last checkpoint.
 
@@ -89,7 +96,8 @@ class Experiment:
             stage is missing.
           LockError: if another process is at work in the workdir, or it cannot be written to.
         """
-        entries = [entry for entry in self._stages() if stage in (None, entry.stage)]
+        asked = lambda entry: entry.stage != "predict" if stage is None else entry.stage == stage
+        entries = [entry for entry in self._stages() if asked(entry)]
         if not entries:
             raise StageError(
                 f"--stage={stage} is not needed by any of config.methods={self._config.methods}"
@@ -137,7 +145,11 @@ class Experiment:
             needs = (self._estimate,) if METHODS[name].estimates else ()
             stages.append(_Stage("train", folder, run, needs))
         everything = [entry.folder for entry in stages]
-        return [*stages, _Stage("report", self._report, self._run_report, everything)]
+        return [
+            *stages,
+            _Stage("report", self._report, self._run_report, everything),
+            _Stage("predict", self._predict, self._run_predict, everything),
+        ]
 
     def _train_keys(self, name: str) -> tuple[str, ...]:
         entry = METHODS[name]
@@ -169,7 +181,7 @@ class Experiment:
                 config.data.noise,
                 config.data.imbalance,
                 config.seed,
-                data_dir=pathlib.Path(config.data.data_dir) if config.data.data_dir else None,
+                place=make_place(config.data),
                 train_size=config.data.train_size,
                 validation_fraction=config.data.validation_fraction,
             )
@@ -217,35 +229,73 @@ class Experiment:
         labels = self._data.train.labels
         held_out = read_arrays(self._pretrain.path / "held_out.npz")
         validation_labels = labels[held_out["index"]]
+        groups = self._data.train.group_ids()
+        read = held_out["prediction"] >= 0
         statistics = group_statistics(
-            labels,
-            validation_labels,
-            held_out["prediction"] != validation_labels,
-            ids=np.arange(self._data.num_classes),
+            groups,
+            groups[held_out["index"]][read],
+            (held_out["prediction"] != validation_labels)[read],
+            ids=np.arange(len(self._data.group_names)),
             smoothing=self._config.estimate.smoothing,
         )
         write_arrays(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
 
     def _run_train(self, name: str) -> None:
-        config, data, folder = self._config, self._data, self._train[name].path
-        labels, epochs = data.train.labels, config.train.epochs
+        data, folder = self._data, self._train[name].path
         strength = self._strength(name)
-        arrays = {"inputs": data.train.inputs, "labels": labels}
-        if strength is not None:
-            arrays["strength"] = strength.astype(np.float32)
-        method = make_method(
-            name, config, labels, data.num_classes, epochs=epochs, axis=axis_of(self._mesh)
-        )
-        state = self._fit(method, arrays, folder, epochs, title=name)
+        method, state = self._trained(name, strength)
         train, test = self._evaluate(name, method, state, data.train, data.test)
         write_arrays(
             folder / "evaluation.npz",
-            strength=np.zeros(len(labels)) if strength is None else strength,
+            strength=np.zeros(len(data.train)) if strength is None else strength,
             train_loss=train.loss,
             train_prediction=train.prediction,
             test_loss=test.loss,
             test_prediction=test.prediction,
         )
+
+    def _trained(self, name: str, strength: np.ndarray | None) -> tuple[Method, Any]:
+        """A method and its state after training, which is restored where that is done."""
+        config, train = self._config, self._data.train
+        arrays: dict[str, Any] = {"inputs": train.inputs, "labels": train.labels}
+        if strength is not None:
+            arrays["strength"] = strength.astype(np.float32)
+        method = make_method(
+            name,
+            config,
+            train.labels,
+            self._data.num_classes,
+            epochs=config.train.epochs,
+            axis=axis_of(self._mesh),
+        )
+        folder = self._train[name].path
+        return method, self._fit(method, arrays, folder, config.train.epochs, title=name)
+
+    def _run_predict(self) -> None:
+        config, data = self._config, self._data
+        describe_all = ByExample(make_describe(config, data.num_classes), DESCRIBED, self._mesh)
+        for name in self._train:
+            strength = self._strength(name)
+            _, state = self._trained(name, strength)
+            if strength is None:
+                strength = np.zeros(len(data.train))
+            tables = [
+                to_table(
+                    split,
+                    examples,
+                    describe_all(state.variables, examples),
+                    factor,
+                    data.class_names,
+                    data.group_names,
+                )
+                for split, examples, factor in (
+                    ("train", data.train, strength),
+                    ("test", data.test, None),
+                )
+            ]
+            path = self._predict.path / f"{name}.{config.predictions}"
+            write_table(path, tables, config.predictions)
+            print(f"predictions: {path}")
 
     def _run_report(self) -> None:
         folders = {name: folder.path for name, folder in self._train.items()}
@@ -274,7 +324,7 @@ class Experiment:
     def _fit(
         self,
         method: Method,
-        arrays: dict[str, np.ndarray],
+        arrays: dict[str, Any],
         folder: pathlib.Path,
         epochs: float,
         *,
@@ -302,7 +352,7 @@ class Experiment:
         """Evaluates a trained method, which the last update may have made diverge."""
         evaluate = Evaluator(method.predict, EVALUATION_BATCH, self._mesh)
         results = [evaluate(state.variables, part) for part in parts]
-        if not all(np.all(np.isfinite(result.loss)) for result in results):
+        if not all(np.all(np.isfinite(result.loss[result.prediction >= 0])) for result in results):
             raise diverged(f"{name}: losses are not finite after the last step")
         return results
 
@@ -313,7 +363,7 @@ class Experiment:
             return None
         setting = Setting(
             regularizer=self._config.regularizer,
-            labels=self._data.train.labels,
+            groups=self._data.train.group_ids(),
             statistics=self._statistics() if entry.estimates else None,
             seed=seeds.derive(self._config.seed, "strength"),
         )

@@ -18,12 +18,12 @@ def write_json(path: pathlib.Path, value: Any) -> None:
 
 def write_text(path: pathlib.Path, text: str) -> None:
     """Writes a file that is there whole or not at all."""
-    _write(path, lambda file: file.write(text.encode()))
+    write_by(path, lambda file: file.write(text.encode()))
 
 
 def write_arrays(path: pathlib.Path, **arrays: np.ndarray) -> None:
     """Writes an ``.npz`` that is there whole or not at all."""
-    _write(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    write_by(path, lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
 
 def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
@@ -47,7 +47,8 @@ def damaged(path: pathlib.Path, error: Exception) -> OSError:
     )
 
 
-def _write(path: pathlib.Path, write: Callable[[IO[bytes]], Any]) -> None:
+def write_by(path: pathlib.Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Writes a file that is there whole or not at all, by a function that writes to an open one."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
         write(file)

@@ -1,4 +1,5 @@
-"""The configs of the paper's CIFAR experiments (sections 4.1 and 4.2, appendices B and C).
+"""The configs of the paper's CIFAR experiments (sections 4.1 and 4.2, appendices B and C), and
+one for a person's own images.
 
 The recipe and the protocols are Cao et al.'s (2021); the recipe leaves the initial learning rate
 open, and 0.1 is that of He et al. 2016 and of the authors' code.
@@ -85,6 +86,29 @@ def step(num_classes: int, ratio: float) -> config_dict.ConfigDict:
     config.data.imbalance.kind = "step"
     config.data.imbalance.classes = tuple(range(num_classes // 2, num_classes))
     config.data.imbalance.ratio = float(ratio)
+    return config
+
+
+def own_images() -> config_dict.ConfigDict:
+    """ResNet-50 on images in files, for plain training and HAR."""
+    config = base()
+    config.data.source = "folder"
+    config.data.root = "images"
+    config.data.image_size = 224
+    config.data.augment = "resized_crop_and_flip"
+    config.data.mean = (0.485, 0.456, 0.406)  # of ImageNet
+    config.data.std = (0.229, 0.224, 0.225)
+    config.model.name = "imagenet_resnet"
+    config.model.depth = 50
+    config.batch_size = 128
+    config.optimizer.learning_rate = 0.1
+    config.optimizer.momentum = 0.9
+    config.optimizer.weight_decay = 1e-4
+    config.pretrain.epochs = config.train.epochs = 60.0
+    config.estimate.smoothing = 1.0  # groups may be small
+    config.regularizer.layers = "normalization_but_stem"
+    config.regularizer.reduction = "sum_of_norms"
+    config.regularizer.strength = 0.1
     return config
 
 

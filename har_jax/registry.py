@@ -21,13 +21,13 @@ class Setting(NamedTuple):
 
     Attributes:
       regularizer: The config's section.
-      labels: ``[n]``, of the training set.
-      statistics: Of every class; None for methods that do not need them.
+      groups: ``[n]``, of the training set.
+      statistics: Of every group; None for methods that do not need them.
       seed: For strengths that are drawn.
     """
 
     regularizer: Mapping[str, Any]
-    labels: np.ndarray
+    groups: np.ndarray
     statistics: GroupStatistics | None
     seed: int
 
@@ -64,13 +64,13 @@ def _har(model, optimizer, regularizer, **options) -> methods.Method:
 
 
 def _uniform(setting: Setting) -> Float[np.ndarray, " n"]:
-    return np.full(len(setting.labels), float(setting.regularizer["uniform_strength"]))
+    return np.full(len(setting.groups), float(setting.regularizer["uniform_strength"]))
 
 
 def _adaptive(setting: Setting) -> Float[np.ndarray, " n"]:
     assert setting.statistics is not None
-    by_class = scale_to_maximum(setting.statistics.tau, setting.regularizer["strength"])
-    return setting.statistics.per_example(by_class, setting.labels)
+    by_group = scale_to_maximum(setting.statistics.tau, setting.regularizer["strength"])
+    return setting.statistics.per_example(by_group, setting.groups)
 
 
 def _random(setting: Setting) -> Float[np.ndarray, " n"]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from har_jax.files import write_json
 
-STAGES = ("pretrain", "estimate", "train", "report")
+STAGES = ("pretrain", "estimate", "train", "report", "predict")
 
 
 class StageError(Exception):

@@ -13,7 +13,7 @@ import pytest
 
 from har_jax.data import load, prepared
 from har_jax.data.examples import DataError
-from har_jax.data.sources import open_source
+from har_jax.data.sources import Place, open_source
 from tests import tiny_tfds
 
 SHARED = pathlib.Path(__file__).parent.parent.parent / "shared" / "tfds"
@@ -41,7 +41,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "size"), [("tiny", 12), ("tiny:1.10.0", 12), ("tiny:1.9.0", 6)])
 def test_the_newest_version_or_the_one_that_is_named(data_dir, name, size):
-    source = open_source(f"tfds:{name}", data_dir)
+    source = open_source(f"tfds:{name}", Place(data_dir=data_dir))
     assert source.class_names == NAMES
     loaded = source.load(0)
     images, labels = tiny_tfds.random_images(12, (5, 4, 3), 3)
@@ -58,11 +58,11 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     names = [f"class {k}" for k in range(300)]
     folder = tmp_path / "grey" / "1.0.0"
     tiny_tfds.write(folder, images, labels, names, splits=("train", "validation"))
-    loaded = open_source("tfds:grey", tmp_path).load(0)
+    loaded = open_source("tfds:grey", Place(data_dir=tmp_path)).load(0)
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
     noise = {"kind": "symmetric", "rate": 1.0}
-    noisy = load("tfds:grey", noise, {"kind": "none"}, 0, data_dir=tmp_path)
+    noisy = load("tfds:grey", noise, {"kind": "none"}, 0, place=Place(data_dir=tmp_path))
     assert noisy.flipped.all()
     assert noisy.train.labels.max() > 256
     assert noisy.summary()["true_count"] == [1] * 300
@@ -77,7 +77,7 @@ def test_data_that_are_not_there_and_no_tensorflow(tmp_path, monkeypatch):
     monkeypatch.setattr(prepared.importlib.util, "find_spec", lambda name: None)
     begun = time.monotonic()
     with pytest.raises(DataError) as raised:
-        open_source("tfds:cifar10", tmp_path)
+        open_source("tfds:cifar10", Place(data_dir=tmp_path))
     assert time.monotonic() - begun < 5
     message = str(raised.value)
     assert f"tfds:cifar10 is not prepared in {tmp_path}" in message
@@ -117,7 +117,7 @@ def test_damaged_and_other_data(data_dir, tmp_path, damage, message):
     shutil.copytree(data_dir / "tiny" / "1.10.0", tmp_path / "tiny" / "1.10.0")
     damage(tmp_path / "tiny" / "1.10.0")
     with pytest.raises(DataError, match=message):
-        open_source("tfds:tiny", tmp_path).load(0)
+        open_source("tfds:tiny", Place(data_dir=tmp_path)).load(0)
 
 
 def test_other_formats_splits_configs_and_names(tmp_path):
@@ -134,14 +134,14 @@ def test_other_formats_splits_configs_and_names(tmp_path):
         "../x": "is not a name of TFDS: write",
     }.items():
         with pytest.raises(DataError, match=message):
-            open_source(f"tfds:{name}", tmp_path)
-    assert open_source("tfds:many/b", tmp_path).class_names == NAMES
+            open_source(f"tfds:{name}", Place(data_dir=tmp_path))
+    assert open_source("tfds:many/b", Place(data_dir=tmp_path)).class_names == NAMES
 
 
 def test_reading_imports_no_tensorflow(data_dir):
     code = (
-        "import sys; from har_jax.data.sources import open_source; import pathlib; "
-        f"open_source('tfds:tiny', pathlib.Path({str(data_dir)!r})).load(0); "
+        "import sys; from har_jax.data.sources import Place, open_source; import pathlib; "
+        f"open_source('tfds:tiny', Place(pathlib.Path({str(data_dir)!r}))).load(0); "
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -149,7 +149,7 @@ def test_reading_imports_no_tensorflow(data_dir):
 
 @pytest.mark.skipif(not SHARED.exists(), reason=f"the real CIFAR-10 is not in {SHARED}")
 def test_the_real_cifar10():
-    loaded = open_source("tfds:cifar10", SHARED).load(0)
+    loaded = open_source("tfds:cifar10", Place(data_dir=SHARED)).load(0)
     assert loaded.train.inputs.shape == (50000, 32, 32, 3)
     assert np.bincount(loaded.train.labels).tolist() == [5000] * 10
     assert np.bincount(loaded.test.labels).tolist() == [1000] * 10

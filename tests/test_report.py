@@ -26,7 +26,7 @@ def inputs():
     }
     return Inputs(
         config={"seed": 0, "data.source": "digits", "data.evaluate_on": "test"},
-        data=TrainingData(train, labels, test, ("a", "b", "c"), (1,), (2,)),
+        data=TrainingData(train, labels, test, ("a", "b", "c"), ("a", "b", "c"), (1,), (2,)),
         held_out=None,
         statistics=None,
         evaluations={"erm": evaluation},

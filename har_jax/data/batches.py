@@ -25,15 +25,17 @@ class Batches:
     """
 
     def __init__(self, size: int, batch_size: int, seed: int) -> None:
-        self._size, self._batch_size = size, batch_size
-        self._permutation = functools.lru_cache(maxsize=2)(
-            lambda epoch: np.random.default_rng([seed, epoch]).permutation(size).astype(np.int32)
-        )
+        self._size, self._batch_size, self._seed = size, batch_size, seed
 
     def __call__(self, step: int) -> Int[np.ndarray, " B"]:
         """The indices of the examples in the batch of this step, int32."""
         first, last = step * self._batch_size, (step + 1) * self._batch_size
         epochs = range(first // self._size, (last - 1) // self._size + 1)
-        stream = np.concatenate([self._permutation(epoch) for epoch in epochs])
+        stream = np.concatenate([_permutation(self._size, self._seed, epoch) for epoch in epochs])
         offset = first - epochs[0] * self._size
         return stream[offset : offset + self._batch_size]
+
+
+@functools.lru_cache(maxsize=4)
+def _permutation(size: int, seed: int, epoch: int) -> Int[np.ndarray, " n"]:
+    return np.random.default_rng([seed, epoch]).permutation(size).astype(np.int32)

@@ -1,9 +1,24 @@
 """What a source loads: arrays of examples, checked once."""
 
 import dataclasses
+from typing import Any, Protocol
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Int
+
+
+class Inputs(Protocol):
+    """What examples have beside labels: an array, or something that stands for one.
+
+    ``[n, ...]``; taking rows out of it gives another.
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
 
 
 class DataError(ValueError):
@@ -15,19 +30,27 @@ class Examples:
     """Inputs with integer labels.
 
     Attributes:
-      inputs: ``[n, ...]``.
+      inputs: ``[n, ...]``: an array, or :class:`har_jax.data.image_files.ImageFiles`.
       labels: ``[n]``, int32.
+      groups: ``[n]``, int32: the group that each is regularized with; None where that is its
+        class.
     """
 
-    inputs: Shaped[np.ndarray, "n ..."]
+    inputs: Inputs
     labels: Int[np.ndarray, " n"]
+    groups: Int[np.ndarray, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, index: Int[np.ndarray, " m"]) -> "Examples":
         """The examples of these indices."""
-        return Examples(self.inputs[index], self.labels[index])
+        groups = None if self.groups is None else self.groups[index]
+        return Examples(self.inputs[index], self.labels[index], groups)
+
+    def group_ids(self) -> Int[np.ndarray, " n"]:
+        """The group of each: as given, or else its label."""
+        return self.labels if self.groups is None else self.groups
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,11 +61,13 @@ class Dataset:
       train: As the source has them; protocols may corrupt them later.
       test: Never corrupted.
       class_names: ``K`` names.
+      group_names: ``G`` names; those of the classes where examples have no groups of their own.
     """
 
     train: Examples
     test: Examples
     class_names: tuple[str, ...]
+    group_names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         if len(self.class_names) < 2:

@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import hashlib
 import json
-import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,10 @@ from jaxtyping import Bool, Int
 from har_jax import seeds
 from har_jax.data.classes import class_ids
 from har_jax.data.examples import DataError, Examples
+from har_jax.data.image_files import ImageFiles
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
 from har_jax.data.noise import exchange_within_groups
-from har_jax.data.sources import open_source
+from har_jax.data.sources import Place, open_source
 from har_jax.data.splits import stratified_split
 
 
@@ -30,6 +30,7 @@ class TrainingData:
       test: What is evaluated on: the source's test set, never corrupted; or a part of the
         training set, with noisy labels.
       class_names: ``K`` names.
+      group_names: ``G`` names: what is regularized alike; the classes, if the source says nothing.
       noisy_classes: Those that the noise protocol touches.
       rare_classes: Those that the imbalance protocol makes rare.
     """
@@ -38,6 +39,7 @@ class TrainingData:
     clean_labels: Int[np.ndarray, " n"]
     test: Examples
     class_names: tuple[str, ...]
+    group_names: tuple[str, ...]
     noisy_classes: tuple[int, ...]
     rare_classes: tuple[int, ...]
 
@@ -53,11 +55,15 @@ class TrainingData:
     @functools.cached_property
     def digest(self) -> str:
         """A checksum of all that is trained and evaluated on."""
-        sha = hashlib.sha256(json.dumps(self.class_names).encode())
+        sha = hashlib.sha256(json.dumps([self.class_names, self.group_names]).encode())
         for examples in (self.train, self.test):
-            for array in (examples.inputs, examples.labels):
+            for array in (examples.inputs, examples.labels, examples.group_ids()):
+                if isinstance(array, ImageFiles):
+                    sha.update(array.checksum())
+                    continue
+                array = np.ascontiguousarray(array)
                 sha.update(f"{array.dtype.str}{array.shape}".encode())
-                sha.update(np.ascontiguousarray(array).data)
+                sha.update(array.data)
         return sha.hexdigest()
 
     def summary(self) -> dict[str, Any]:
@@ -88,7 +94,7 @@ def load(
     imbalance: Mapping[str, Any],
     seed: int,
     *,
-    data_dir: pathlib.Path | None = None,
+    place: Place | None = None,
     train_size: int | None = None,
     validation_fraction: float | None = None,
 ) -> TrainingData:
@@ -104,7 +110,7 @@ def load(
       imbalance: ``{"kind": "none"}``; ``{"kind": "step", "classes": ..., "ratio": ...}``; or
         ``{"kind": "exponential", "ratio": ...}``, whose latter half of classes counts as rare.
       seed: All choices depend on it and on nothing else.
-      data_dir: Where the source's files are, for sources that have files.
+      place: Where the source's files are, for sources that have files, and how they are read.
       train_size: Where given, this many examples of the training set are kept, before noise
         and imbalance, with the classes' shares as they are.
       validation_fraction: Where given, this share of the corrupted training set is taken
@@ -114,7 +120,7 @@ def load(
       DataError: if the source is not there, or a class or a size is not of it; before
         anything is loaded, where that can be known.
     """
-    found = open_source(source, data_dir)
+    found = open_source(source, place)
     corruption = _corruption(source, found.class_names, noise, imbalance)
     dataset = found.load(seeds.derive(seed, "test split"))
     num_classes = len(dataset.class_names)
@@ -136,7 +142,11 @@ def load(
         kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source}, {len(clean)} training examples: {error}") from error
-    train, clean, test = Examples(train.inputs[kept], noisy[kept]), clean[kept], dataset.test
+    train, clean, test = (
+        dataclasses.replace(train, labels=noisy).take(kept),
+        clean[kept],
+        dataset.test,
+    )
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
         if not 0 < size < len(train):
@@ -154,6 +164,7 @@ def load(
         clean_labels=clean,
         test=test,
         class_names=dataset.class_names,
+        group_names=dataset.group_names or dataset.class_names,
         noisy_classes=tuple(sorted(label for group in corruption.groups for label in group)),
         rare_classes=corruption.rare,
     )

@@ -1,17 +1,39 @@
-"""Data sources by name: ``digits``, and ``tfds:NAME`` for TensorFlow Datasets."""
+"""Data sources by name: ``digits``, ``tfds:NAME``, and a person's own ``folder`` or ``csv``."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 
 import numpy as np
 
-from har_jax.data import prepared
+from har_jax.data import folders, prepared
 from har_jax.data.examples import Dataset, Examples
+from har_jax.data.image_files import Reading
 from har_jax.data.splits import stratified_split
 
 DIGITS_TEST_SIZE = 600
 TFDS = "tfds:"
+OWN_FILES = ("folder", "csv")
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where a source's data are, and how they are read; each source reads what is of it.
+
+    Attributes:
+      data_dir: Of TFDS; see :func:`har_jax.data.prepared.find_or_prepare`.
+      root: The folder of images, or what a table's paths are relative to.
+      table: The CSV file.
+      reading: How image files are read.
+      test_fraction: The part of the images that is tested on, where no split says.
+    """
+
+    data_dir: pathlib.Path | None = None
+    root: pathlib.Path | None = None
+    table: pathlib.Path | None = None
+    reading: Reading = dataclasses.field(default_factory=lambda: Reading(size=224))
+    test_fraction: float = 0.2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,22 +51,32 @@ class Source:
 
 def is_known(name: str) -> bool:
     """Whether a source can have this name."""
-    return name == "digits" or (name.startswith(TFDS) and len(name) > len(TFDS))
+    return name in ("digits", *OWN_FILES) or (name.startswith(TFDS) and len(name) > len(TFDS))
 
 
-def open_source(name: str, data_dir: pathlib.Path | None = None) -> Source:
-    """Finds a source, which takes no time where it is on this machine.
+def open_source(name: str, place: Place | None = None) -> Source:
+    """Finds a source, which takes little time where it is on this machine.
 
     Args:
-      name: ``digits``, or ``tfds:NAME[/CONFIG][:VERSION]``.
-      data_dir: Where TFDS keeps its data; see :func:`har_jax.data.prepared.find_or_prepare`.
+      name: ``digits``, ``folder``, ``csv``, or ``tfds:NAME[/CONFIG][:VERSION]``.
+      place: Where it is.
 
     Raises:
       DataError: if it is not there and cannot be fetched.
     """
+    place = place or Place()
     if name == "digits":
         return Source(tuple("0123456789"), _digits)
-    data = prepared.find_or_prepare(name.removeprefix(TFDS), data_dir)
+    if name in OWN_FILES:
+        if name == "csv":
+            assert place.table is not None
+            listing = folders.list_table(place.table, place.root)
+        else:
+            assert place.root is not None
+            listing = folders.list_folder(place.root)
+        load = functools.partial(folders.to_dataset, listing, place.reading, place.test_fraction)
+        return Source(listing.class_names, load)
+    data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
     return Source(data.class_names, lambda _: data.load())
 
 

@@ -34,7 +34,8 @@ def loss_histograms(inputs: Inputs) -> str:
         figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
     ):
         for kind, members in kinds.items():
-            shown = np.clip(loss[members[rows]], bins[0], bins[-1])
+            shown = loss[members[rows] & np.isfinite(loss)]  # of what could be read
+            shown = np.clip(shown, bins[0], bins[-1])
             if len(shown):
                 shares = np.full(len(shown), 1 / len(shown))
                 axes.hist(shown, bins, weights=shares, alpha=0.6, label=kind, color=_KINDS[kind])

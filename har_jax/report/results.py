@@ -46,27 +46,29 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     alike; groups without test examples are left out, and have null as their own.
     """
     data, statistics = inputs.data, inputs.statistics
+    of_group = {"train": data.train.group_ids(), "test": data.test.group_ids()}
+    noisy, rare = (_groups_of(data, classes) for classes in (data.noisy_classes, data.rare_classes))
     groups = []
-    for index, name in enumerate(data.class_names):
-        in_group = data.train.labels == index
+    for index, name in enumerate(data.group_names):
+        in_train, in_test = (of_group[split] == index for split in ("train", "test"))
         groups.append(
             {
                 "group": index,
                 "name": name,
-                "noisy": index in data.noisy_classes,
-                "rare": index in data.rare_classes,
-                "n": int(np.sum(in_group)),
-                "mislabelled": int(np.sum(in_group & data.flipped)),
+                "noisy": index in noisy,
+                "rare": index in rare,
+                "n": int(np.sum(in_train)),
+                "mislabelled": int(np.sum(in_train & data.flipped)),
                 **_estimates(statistics, index),
-                "test_n": int(np.sum(data.test.labels == index)),
+                "test_n": int(np.sum(in_test)),
                 "methods": {
                     method: {
-                        "strength": _mean(evaluation["strength"][in_group]),
+                        "strength": _mean(evaluation["strength"][in_train]),
                         "train_accuracy": _accuracy(
-                            evaluation["train_prediction"], data.train.labels, index
+                            evaluation["train_prediction"], data.train.labels, in_train
                         ),
                         "test_accuracy": _accuracy(
-                            evaluation["test_prediction"], data.test.labels, index
+                            evaluation["test_prediction"], data.test.labels, in_test
                         ),
                     }
                     for method, evaluation in inputs.evaluations.items()
@@ -82,6 +84,13 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         "seed": config["seed"],
         "seeds": {name: seeds.derive(config["seed"], name) for name in SEEDS},
         "data": data.summary(),
+        "unreadable": {
+            method: {
+                split: int(np.sum(evaluation[f"{split}_prediction"] < 0))
+                for split in ("train", "test")
+            }
+            for method, evaluation in inputs.evaluations.items()
+        },
         "skipped_steps": {
             run: sum(record.get("skipped", 0) for record in records)
             for run, records in inputs.metrics.items()
@@ -103,13 +112,10 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
 
 def parts(data: TrainingData) -> dict[str, tuple[int, ...]]:
     """The groups that are averaged over: all, noisy, rare, and clean, which is not noisy."""
-    every = tuple(range(data.num_classes))
-    return {
-        "all": every,
-        "noisy": data.noisy_classes,
-        "rare": data.rare_classes,
-        "clean": tuple(label for label in every if label not in data.noisy_classes),
-    }
+    every = tuple(range(len(data.group_names)))
+    noisy, rare = (_groups_of(data, classes) for classes in (data.noisy_classes, data.rare_classes))
+    clean = tuple(group for group in every if group not in noisy)
+    return {"all": every, "noisy": noisy, "rare": rare, "clean": clean}
 
 
 def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
@@ -132,8 +138,14 @@ def _estimates(statistics: GroupStatistics | None, group: int) -> dict[str, Any]
     }
 
 
-def _accuracy(prediction: np.ndarray, labels: np.ndarray, group: int) -> float | None:
-    return _mean(prediction[labels == group] == group)
+def _accuracy(prediction: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> float | None:
+    chosen = chosen & (prediction >= 0)  # -1: it could not be read
+    return _mean(prediction[chosen] == labels[chosen])
+
+
+def _groups_of(data: TrainingData, classes: Sequence[int]) -> tuple[int, ...]:
+    """The groups that are these classes; none where groups are something else."""
+    return tuple(classes) if data.train.groups is None else ()
 
 
 def _mean_of(

@@ -9,7 +9,7 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import validate
-from har_jax.data.sources import open_source
+from har_jax.data.sources import Place, open_source
 from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
 
@@ -59,7 +59,7 @@ class Grid:
         """Raises :class:`har_jax.data.DataError` if data are not there and cannot be fetched."""
         folder = None if self.data_dir is None else pathlib.Path(self.data_dir)
         for source in {self.table.settings[name]().data.source: None for name in self.settings}:
-            open_source(source, folder)
+            open_source(source, Place(data_dir=folder))
 
     def make(self, paper: Paper, jobs: int) -> dict[str, Any]:
         """Makes all runs and gathers their numbers.

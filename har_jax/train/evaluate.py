@@ -1,35 +1,94 @@
-"""Evaluation of a whole data set, example by example."""
+"""Whole data sets, example by example."""
 
+import functools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Num
 
 from har_jax.data.examples import Examples
+from har_jax.data.image_files import ImageFiles, read
 from har_jax.losses import cross_entropy
 from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over, place
 
+Columns = dict[str, Num[np.ndarray, " n"]]
+
+
+class ByExample:
+    """Compiles a function of examples once for any number of data sets.
+
+    Args:
+      fun: ``(variables, inputs [B, ...], labels [B]) -> {name: [B]}``, of each row from that row
+        alone.
+      batch_size: The last batch of a data set is padded up to it, and cut back. Rounded up to a
+        multiple of the number of devices.
+      mesh: The devices that batches are split over; the first one by default.
+    """
+
+    def __init__(
+        self,
+        fun: Callable[[Mapping[str, Any], Array, Array], Mapping[str, Num[Array, " B"]]],
+        batch_size: int,
+        mesh: Mesh | None = None,
+    ) -> None:
+        self._mesh = mesh or data_mesh(jax.devices()[:1])
+        self._batch_size = math.ceil(batch_size / self._mesh.size) * self._mesh.size
+        self._fun = jax.jit(
+            map_over(self._mesh, fun, (WHOLE, ROWS, ROWS), ROWS),
+            out_shardings=NamedSharding(self._mesh, WHOLE),
+        )
+
+    def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Columns:
+        """The results for all ``examples``, in order; NaN or -1 where one could not be read."""
+        size = len(examples)
+        rows_of = functools.partial(_rows_of, size, self._batch_size)
+        parts: list[Columns] = []
+        for batch, (inputs, readable) in enumerate(self._inputs(examples, rows_of)):
+            placed = place(self._mesh, (inputs, examples.labels[rows_of(batch)]), ROWS)
+            results = jax.device_get(self._fun(variables, *placed))
+            parts.append(
+                {
+                    name: np.where(readable, values, _nothing(values))
+                    for name, values in results.items()
+                }
+            )
+        return {name: np.concatenate([part[name] for part in parts])[:size] for name in parts[0]}
+
+    def _inputs(
+        self, examples: Examples, rows_of: Callable[[int], np.ndarray]
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The inputs of each batch, and which of them could be read."""
+        batches = math.ceil(len(examples) / self._batch_size)
+        if isinstance(examples.inputs, ImageFiles):
+            for decoded in read(examples.inputs, rows_of, 0, batches, seed=None):
+                yield decoded.images, decoded.unreadable < 0
+            return
+        for batch in range(batches):
+            yield examples.inputs[rows_of(batch)], np.ones(self._batch_size, bool)
+
 
 class Evaluation(NamedTuple):
-    """Of every example: its loss in nats, and the predicted class."""
+    """Of every example: its loss in nats, and the predicted class.
+
+    NaN and -1 of one that could not be read.
+    """
 
     loss: Float[np.ndarray, " n"]
     prediction: Int[np.ndarray, " n"]
 
 
 class Evaluator:
-    """Compiles a method's ``predict`` once for any number of evaluations.
+    """Evaluates a method's ``predict``.
 
     Args:
-      predict: ``(variables, inputs) -> logits``, of each row from that row alone.
-      batch_size: The last batch of a data set is padded up to it, and cut back. Rounded up to a
-        multiple of the number of devices.
-      mesh: The devices that batches are split over; the first one by default.
+      predict: ``(variables, inputs) -> logits``.
+      batch_size: Of :class:`ByExample`, as the mesh is.
+      mesh: The devices.
     """
 
     def __init__(
@@ -38,27 +97,24 @@ class Evaluator:
         batch_size: int,
         mesh: Mesh | None = None,
     ) -> None:
-        self._mesh = mesh or data_mesh(jax.devices()[:1])
-        self._batch_size = math.ceil(batch_size / self._mesh.size) * self._mesh.size
-
         def evaluate(variables, inputs, labels):
             logits = predict(variables, inputs)
-            return cross_entropy(logits, labels), jnp.argmax(logits, axis=-1)
+            return {
+                "loss": cross_entropy(logits, labels),
+                "prediction": jnp.argmax(logits, axis=-1),
+            }
 
-        self._evaluate = jax.jit(
-            map_over(self._mesh, evaluate, (WHOLE, ROWS, ROWS), ROWS),
-            out_shardings=NamedSharding(self._mesh, WHOLE),
-        )
+        self._evaluate = ByExample(evaluate, batch_size, mesh)
 
     def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Evaluation:
         """Evaluates all ``examples``, in order."""
-        size = len(examples)
-        losses, predictions = [], []
-        for start in range(0, size, self._batch_size):
-            rows = np.arange(start, start + self._batch_size)
-            batch = examples.take(np.minimum(rows, size - 1))
-            placed = place(self._mesh, (batch.inputs, batch.labels), ROWS)
-            loss, prediction = self._evaluate(variables, *placed)
-            losses.append(np.asarray(loss))
-            predictions.append(np.asarray(prediction))
-        return Evaluation(np.concatenate(losses)[:size], np.concatenate(predictions)[:size])
+        return Evaluation(**self._evaluate(variables, examples))
+
+
+def _rows_of(size: int, batch_size: int, batch: int) -> Int[np.ndarray, " B"]:
+    """The rows of a batch; the last one is filled up."""
+    return np.minimum(batch * batch_size + np.arange(batch_size), size - 1)
+
+
+def _nothing(values: np.ndarray) -> float | int:
+    return np.nan if np.issubdtype(values.dtype, np.floating) else -1

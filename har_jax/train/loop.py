@@ -12,11 +12,11 @@ from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from har_jax import interruption, seeds
-from har_jax.data.batches import Batches
 from har_jax.methods.base import Method, Metrics
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure
+from har_jax.train.feed import Feed, open_feed
 from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, data_mesh, map_over, place
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.progress import Progress
@@ -24,7 +24,7 @@ from har_jax.train.progress import Progress
 
 def fit(
     method: Method,
-    data: Mapping[str, np.ndarray],
+    data: Mapping[str, Any],
     directory: pathlib.Path,
     *,
     steps: int,
@@ -46,12 +46,13 @@ def fit(
     indices of their batches and fetches metrics. On CPU every step is a dispatch of its own: it
     costs nothing there, and XLA:CPU runs loops of convolutions other than ours many times slower.
 
-    Batches are split over the devices of a mesh, on each of which all data are. The batches are
-    the same however many devices there are.
+    Batches are split over the devices of a mesh, on each of which all arrays lie; images in files
+    are decoded as they are needed. The batches are the same however many devices there are.
 
     Args:
       method: What is trained; made with the axis of the mesh, if that has several devices.
-      data: Arrays ``[n, ...]``, whose rows make up the batches; they are put on every device.
+      data: Arrays ``[n, ...]``, whose rows make up the batches, ``labels`` among them; ``inputs``
+        may be :class:`har_jax.data.image_files.ImageFiles`.
       directory: Gets ``checkpoints/``, ``metrics.jsonl`` and ``tensorboard/``.
       steps: The number of updates.
       batch_size: Examples per update.
@@ -78,14 +79,14 @@ def fit(
     """
     mesh = mesh or data_mesh(jax.devices()[:1])
     size = len(data["labels"])
-    batches = Batches(size, batch_size, seeds.derive(seed, "batches"))
     init_key = jax.random.key(seeds.derive(seed, "init"))
     step_key = jax.random.key(seeds.derive(seed, "steps"))
-    on_devices = place(mesh, dict(data))
+    feed = open_feed(data, batch_size, seed, mesh, range(steps))
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
+    steps_per_dispatch = min(steps_per_dispatch, feed.most)
 
-    example = {name: array[batches(0)] for name, array in data.items()}
+    example = feed.example()
     whole = NamedSharding(mesh, WHOLE)
     state = jax.jit(method.init, out_shardings=whole)(init_key, example)
     one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
@@ -95,7 +96,7 @@ def fit(
     update = jax.jit(
         map_over(
             mesh,
-            _updates(method, step_key, on_nonfinite),
+            _updates(method, feed, step_key, on_nonfinite),
             (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE),
             WHOLE,
         ),
@@ -126,10 +127,8 @@ def fit(
             while done < steps and not stop:
                 left = [every - done % every for every in (log_every, checkpoint_every)]
                 count = min(*left, steps - done, pace.steps)
-                indices = np.zeros((steps_per_dispatch, batch_size), np.int32)
-                indices[:count] = [batches(step) for step in range(done, done + count)]
-                rows = place(mesh, indices, ROWS_OF_STEPS)
-                (state, totals), finite = update((state, totals), on_devices, rows, count)
+                sent = feed.send(done, count, steps_per_dispatch)
+                (state, totals), finite = update((state, totals), feed.resident, sent, count)
                 done += count
                 progress.update(done)
                 if pending:  # is looked at while the device is at work on what comes after
@@ -234,15 +233,18 @@ class _Pace:
         self.steps = max(1, min(self._most, int(count / max(seconds, 1e-9))))
 
 
-def _updates(method: Method, key: PRNGKeyArray, on_nonfinite: OnNonfinite) -> Callable:
-    """A function that makes the updates of ``indices [S, B]``, the first ``count`` of them.
+def _updates(
+    method: Method, feed: Feed, key: PRNGKeyArray, on_nonfinite: OnNonfinite
+) -> Callable[..., Any]:
+    """A function that makes the updates of what is sent, ``[S, ...]``, the first ``count`` of them.
 
     It is a loop whose body does not depend on how many there are, and so neither do its bits.
     """
 
-    def step(carry, data, indices):
+    def step(carry, resident, sent):
         state, totals = carry
-        new, metrics = method.step(state, _take(data, indices), jax.random.fold_in(key, state.step))
+        batch = feed.batch(resident, sent)
+        new, metrics = method.step(state, batch, jax.random.fold_in(key, state.step))
         finite = finiteness(metrics, new)
         good = jnp.all(jnp.stack(list(finite.values())))
         if on_nonfinite == "skip":
@@ -251,22 +253,20 @@ def _updates(method: Method, key: PRNGKeyArray, on_nonfinite: OnNonfinite) -> Ca
         more = _Totals(metrics, 1 - good.astype(jnp.int32))
         return (new, jax.tree.map(jnp.add, totals, more)), finite
 
-    def update(carry, data, indices, count):
-        if len(indices) == 1:
-            carry, finite = step(carry, data, indices[0])
+    def update(carry, resident, sent, count):
+        of_step = lambda index: jax.tree.map(lambda x: x[index], sent)
+        most = len(jax.tree.leaves(sent)[0])
+        if most == 1:
+            carry, finite = step(carry, resident, of_step(0))
             return carry, jax.tree.map(lambda flag: flag[np.newaxis], finite)
 
         def body(index, loop):
             carry, finite = loop
-            carry, flags = step(carry, data, indices[index])
+            carry, flags = step(carry, resident, of_step(index))
             return carry, jax.tree.map(lambda all, one: all.at[index].set(one), finite, flags)
 
-        _, names = jax.eval_shape(step, carry, data, indices[0])
-        finite = jax.tree.map(lambda _: jnp.ones(len(indices), bool), names)
+        _, names = jax.eval_shape(step, carry, resident, of_step(0))
+        finite = jax.tree.map(lambda _: jnp.ones(most, bool), names)
         return jax.lax.fori_loop(0, count, body, (carry, finite))
 
     return update
-
-
-def _take(data: Mapping[str, jax.Array], indices: Any) -> dict[str, jax.Array]:
-    return {name: array[indices] for name, array in data.items()}

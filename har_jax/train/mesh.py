@@ -62,6 +62,22 @@ def place(mesh: Mesh, tree: PyTree, spec: PartitionSpec = WHOLE) -> PyTree:
     return jax.tree.map(at, tree)
 
 
+def own_rows(mesh: Mesh, batch_size: int) -> slice:
+    """The rows of a batch that the devices of this process take."""
+    sharding = NamedSharding(mesh, ROWS)
+    places = sharding.addressable_devices_indices_map((batch_size,)).values()
+    parts = [index[0] for index in places if index is not None]
+    starts = [part.start or 0 for part in parts]
+    stops = [batch_size if part.stop is None else part.stop for part in parts]
+    return slice(min(starts), max(stops))
+
+
+def place_own_rows(mesh: Mesh, tree: PyTree, spec: PartitionSpec) -> PyTree:
+    """Puts host arrays on the mesh of which each process has only its own part."""
+    sharding = NamedSharding(mesh, spec)
+    return jax.tree.map(lambda array: jax.make_array_from_process_local_data(sharding, array), tree)
+
+
 def map_over(mesh: Mesh, fun: Callable, in_specs: Any, out_specs: Any) -> Callable:
     """``fun`` on every device, for its rows; ``fun`` itself where there is one device only."""
     if mesh.size == 1:

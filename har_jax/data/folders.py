@@ -1,0 +1,189 @@
+"""A person's own images: folders of classes, and tables of paths and labels."""
+
+import csv
+import dataclasses
+import os
+import pathlib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.image_files import ImageFiles, Reading
+from har_jax.data.splits import stratified_split
+
+SUFFIXES = frozenset(
+    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
+)
+TEST_NAMES = ("test", "val", "valid", "validation")
+
+
+@dataclasses.dataclass(frozen=True)
+class Listing:
+    """Images by name, before any of them is read.
+
+    Attributes:
+      root: The folder that paths are relative to.
+      paths: Of every split, ``train`` and perhaps ``test``, the paths.
+      labels: The names of their classes.
+      groups: The names of their groups; None where there are none.
+    """
+
+    root: pathlib.Path
+    paths: Mapping[str, Sequence[str]]
+    labels: Mapping[str, Sequence[str]]
+    groups: Mapping[str, Sequence[str]] | None = None
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """Of all splits, sorted: one map for all."""
+        return _names(self.labels)
+
+
+def list_folder(root: pathlib.Path) -> Listing:
+    """Lists ``root/CLASS/...``, or ``root/train/CLASS/...`` and ``root/test/CLASS/...``.
+
+    Files whose names begin with a dot, or are not those of images, are left out. The test set may
+    be called ``val``, ``valid`` or ``validation`` as well.
+
+    Raises:
+      DataError: if there is no such folder, or no image in it.
+    """
+    root = root.expanduser().resolve()
+    if not root.is_dir():
+        raise DataError(f"config.data.root={str(root)!r} is no folder")
+    folders = {"train": root}
+    if (root / "train").is_dir():
+        folders["train"] = root / "train"
+        tests = [root / name for name in TEST_NAMES if (root / name).is_dir()]
+        if len(tests) > 1:
+            names = " and ".join(path.name for path in tests)
+            raise DataError(f"{root} has {names}, and one can be tested on: rename the other")
+        if tests:
+            folders["test"] = tests[0]
+    paths: dict[str, list[str]] = {split: [] for split in folders}
+    labels: dict[str, list[str]] = {split: [] for split in folders}
+    for split, folder in folders.items():
+        for path in _images(folder):
+            within = path.relative_to(folder)
+            if len(within.parts) < 2:
+                raise DataError(f"{path} lies in no folder of a class: move it into one")
+            paths[split].append(str(path.relative_to(root)))
+            labels[split].append(within.parts[0])
+        if not paths[split]:
+            raise DataError(
+                f"there are no images in {folder}: folders of classes are needed, with files named "
+                f"{', '.join(sorted(SUFFIXES))}"
+            )
+    return Listing(root, paths, labels)
+
+
+def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
+    """Lists a CSV file with columns ``path`` and ``label``, and perhaps ``group`` and ``split``.
+
+    Args:
+      table: The file, in UTF-8, whose first line names the columns.
+      root: What relative paths are relative to; by default the folder of the file.
+
+    Raises:
+      DataError: if the table lacks a column or has an empty cell, an unknown split, or a path
+        without a file.
+    """
+    table = table.expanduser().resolve()
+    root = table.parent if root is None else root.expanduser().resolve()
+    paths: dict[str, list[str]] = {}
+    labels: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
+    try:
+        with table.open(newline="", encoding="utf-8-sig") as file:
+            rows = csv.DictReader(file)
+            columns = rows.fieldnames or []
+            if missing := {"path", "label"} - set(columns):
+                raise DataError(
+                    f"{table} has the columns {', '.join(columns) or 'of none'}, and lacks "
+                    f"{' and '.join(sorted(missing))}"
+                )
+            for row in rows:
+                where = f"line {rows.line_num} of {table}"
+                for name in ("path", "label", *({"group", "split"} & set(columns))):
+                    if not (row[name] or "").strip():
+                        raise DataError(f"{where} has no {name}")
+                split = _split(row.get("split") or "train", where)
+                if not (root / row["path"]).is_file():
+                    raise DataError(f"{where}: there is no file {root / row['path']}")
+                paths.setdefault(split, []).append(row["path"])
+                labels.setdefault(split, []).append(row["label"].strip())
+                groups.setdefault(split, []).append((row.get("group") or "").strip())
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
+    if "train" not in paths:
+        raise DataError(f"{table} has no line of the split train")
+    return Listing(root, paths, labels, groups if "group" in columns else None)
+
+
+def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: int) -> Dataset:
+    """Makes a data set; where the listing has no test split, a part of each class becomes it."""
+    group_names = None if listing.groups is None else _names(listing.groups)
+    parts = {
+        split: Examples(
+            ImageFiles(listing.root, np.array(paths), reading),
+            _ids(listing.labels[split], listing.class_names),
+            None
+            if listing.groups is None or group_names is None
+            else _ids(listing.groups[split], group_names),
+        )
+        for split, paths in listing.paths.items()
+    }
+    train = parts["train"]
+    if "test" in parts:
+        test = parts["test"]
+    else:
+        size = len(train) - round(test_fraction * len(train))
+        if not 0 < size < len(train):
+            raise DataError(
+                f"config.data.test_fraction={test_fraction} of {len(train)} images in "
+                f"{listing.root} leaves none to train on, or none to test on"
+            )
+        kept, held_out = stratified_split(train.labels, size, seed)
+        train, test = train.take(kept), train.take(held_out)
+    absent = set(range(len(listing.class_names))) - set(train.labels.tolist())
+    if absent:
+        names = ", ".join(listing.class_names[label] for label in sorted(absent))
+        warnings.warn(f"no training example is of class {names}", stacklevel=2)
+    return Dataset(train, test, listing.class_names, group_names)
+
+
+def _images(folder: pathlib.Path) -> list[pathlib.Path]:
+    found: list[pathlib.Path] = []
+    seen: set[str] = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        if (real := os.path.realpath(place)) in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += [
+            pathlib.Path(place) / name
+            for name in sorted(files)
+            if not name.startswith(".") and pathlib.Path(name).suffix.lower() in SUFFIXES
+        ]
+    return found
+
+
+def _split(name: str, where: str) -> str:
+    name = name.strip().lower()
+    if name == "train":
+        return name
+    if name in TEST_NAMES:
+        return "test"
+    raise DataError(f"{where}: the split {name!r} is none of train, {', '.join(TEST_NAMES)}")
+
+
+def _names(by_split: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
+    return tuple(sorted({name for names in by_split.values() for name in names}))
+
+
+def _ids(names: Sequence[str], known: Sequence[str]) -> np.ndarray:
+    ids = {name: id for id, name in enumerate(known)}
+    return np.array([ids[name] for name in names], np.int32)

@@ -1,0 +1,209 @@
+"""Images in files, which are decoded when they are needed, and in the order of a seed."""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, NamedTuple
+
+import grain
+import numpy as np
+from absl import flags
+from jaxtyping import Int, UInt8
+
+from har_jax.data.decoding import (
+    Crop,
+    center_square,
+    decode_square,
+    random_part,
+)
+from har_jax.data.examples import DataError
+
+OnUnreadable = Literal["stop", "skip"]
+"""What to do with a file that cannot be decoded."""
+
+_AHEAD = 4  # batches that are decoded before they are asked for
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How images are read.
+
+    Attributes:
+      size: Their height and width, after cropping and resizing.
+      crop: What training takes of an image; evaluation takes the center.
+      workers: Processes that decode; 0 decodes in threads of this one.
+      on_unreadable: What a file leads to that cannot be decoded: an error that names it, or that
+        the next one takes its place in the batch and that it is counted.
+    """
+
+    size: int
+    crop: Crop = "center"
+    workers: int = 0
+    on_unreadable: OnUnreadable = "stop"
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFiles:
+    """The inputs of a data set, ``[n, size, size, 3]`` uint8, in files.
+
+    Attributes:
+      root: The folder that paths are relative to.
+      paths: ``[n]`` strings.
+      reading: How they are read.
+    """
+
+    root: pathlib.Path
+    paths: np.ndarray
+    reading: Reading
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Int[np.ndarray, " m"]) -> "ImageFiles":
+        return dataclasses.replace(self, paths=self.paths[index])
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), self.reading.size, self.reading.size, 3
+
+    def checksum(self) -> bytes:
+        """Of the files' names and sizes, which takes no reading."""
+        sha = hashlib.sha256()
+        for path in self.paths.tolist():
+            sha.update(f"{path}\0{os.stat(self.root / path).st_size}\0".encode())
+        return sha.digest()
+
+
+class Decoded(NamedTuple):
+    """A batch of images.
+
+    Attributes:
+      images: ``[b, size, size, 3]``.
+      rows: ``[b]``, which image each is.
+      unreadable: ``[b]``, the image in whose place it is, for lack of a better one; -1 if none.
+    """
+
+    images: UInt8[np.ndarray, "b size size 3"]
+    rows: Int[np.ndarray, " b"]
+    unreadable: Int[np.ndarray, " b"]
+
+
+def read(
+    files: ImageFiles,
+    rows_of: Callable[[int], Int[np.ndarray, " b"]],
+    first: int,
+    stop: int,
+    *,
+    seed: int | None,
+) -> Iterator[Decoded]:
+    """Decodes batches, some of them ahead, in threads or processes.
+
+    What a batch holds is a function of the arguments and its number alone: not of the number of
+    workers, nor of where the reading began.
+
+    Args:
+      files: The images.
+      rows_of: ``batch -> [b]``, which images are in a batch; it is sent to workers.
+      first: The first batch.
+      stop: The batch after the last.
+      seed: Of the crops; None takes the center of each image.
+
+    Raises:
+      DataError: if a file cannot be decoded, and such files are not to be skipped.
+    """
+    source = _Rows(rows_of, first, stop, len(rows_of(first)))
+    batches: Any = (
+        grain.MapDataset.source(source)
+        .map(_Decode(files, seed))
+        .batch(source.size, batch_fn=_stack)
+        .to_iter_dataset(
+            grain.ReadOptions(num_threads=os.cpu_count() or 1, prefetch_buffer_size=_AHEAD)
+        )
+    )
+    if files.reading.workers:
+        if not flags.FLAGS.is_parsed():  # Grain has flags, and asks for them
+            flags.FLAGS.mark_as_parsed()
+        options = grain.MultiprocessingOptions(
+            num_workers=files.reading.workers, per_worker_buffer_size=_AHEAD
+        )
+        batches = batches.mp_prefetch(options)
+    told = False
+    for batch in batches:
+        if np.any(batch.unreadable >= 0) and not told:
+            problem = _problem(files, batch.unreadable)
+            if files.reading.on_unreadable == "stop":
+                raise DataError(
+                    f"{problem}: repair or remove it, or leave such files out with "
+                    "config.data.on_unreadable=skip"
+                )
+            warnings.warn(f"{problem}: it and others like it are left out", stacklevel=2)
+            told = True
+        yield batch
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """The images of all batches, one after the other, for Grain to take by position."""
+
+    rows_of: Callable[[int], np.ndarray]
+    first: int
+    stop: int
+    size: int
+
+    def __len__(self) -> int:
+        return (self.stop - self.first) * self.size
+
+    def __getitem__(self, position: int) -> tuple[int, int, int]:
+        batch, row = divmod(position, self.size)
+        batch += self.first
+        return batch, row, int(self.rows_of(batch)[row])
+
+
+@dataclasses.dataclass(frozen=True)
+class _Decode:
+    files: ImageFiles
+    seed: int | None
+
+    def __call__(self, place: tuple[int, int, int]) -> tuple[np.ndarray, int, int]:
+        batch, row, wanted = place
+        reading = self.files.reading
+        for ahead in range(len(self.files)):
+            index = (wanted + ahead) % len(self.files)
+            rng = None if self.seed is None else np.random.default_rng([self.seed, batch, row])
+            try:
+                pixels = _decode(self.files.root / self.files.paths[index], reading, rng)
+            except Exception:  # Pillow has many types for a damaged file
+                if reading.on_unreadable == "stop":  # named by who asked for it
+                    return np.zeros((reading.size, reading.size, 3), np.uint8), index, index
+                continue
+            return pixels, index, wanted if ahead else -1
+        raise DataError(f"none of the {len(self.files)} images in {self.files.root} can be decoded")
+
+
+def _decode(
+    path: pathlib.Path, reading: Reading, rng: np.random.Generator | None
+) -> UInt8[np.ndarray, "size size 3"]:
+    if rng is None or reading.crop == "center":
+        return decode_square(path, reading.size, center_square)
+    flip = rng.random() < 0.5
+    pixels = decode_square(path, reading.size, lambda *size: random_part(rng, *size))
+    return pixels[:, ::-1] if flip else pixels
+
+
+def _stack(decoded: list[tuple[np.ndarray, int, int]]) -> Decoded:
+    images, index, unreadable = zip(*decoded, strict=True)
+    return Decoded(np.stack(images), np.array(index, np.int32), np.array(unreadable, np.int32))
+
+
+def _problem(files: ImageFiles, unreadable: np.ndarray) -> str:
+    """What is wrong with the first of a batch's files that cannot be decoded."""
+    path = files.root / files.paths[unreadable[unreadable >= 0][0]]
+    try:
+        decode_square(path, files.reading.size, center_square)
+        reason = "it could not be read a moment ago"
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    return f"{path} cannot be decoded ({reason})"

@@ -1,0 +1,127 @@
+"""How batches come to the devices: from arrays that lie there, or out of files."""
+
+import functools
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import PyTree
+
+from har_jax import seeds
+from har_jax.data.batches import Batches
+from har_jax.data.image_files import Decoded, ImageFiles, read
+from har_jax.methods.base import Batch
+from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
+
+
+class Feed(Protocol):
+    """The batches of a run, each a function of the seed and the step.
+
+    Attributes:
+      most: How many steps can be sent at once.
+      resident: What lies on every device all the time.
+    """
+
+    most: int
+    resident: PyTree
+
+    def example(self) -> dict[str, Any]:
+        """A batch's arrays, or arrays of their shapes."""
+        ...
+
+    def send(self, step: int, count: int, most: int) -> PyTree:
+        """What is sent for the batches of ``count`` steps, arrays ``[most, B, ...]``."""
+        ...
+
+    def batch(self, resident: PyTree, sent: PyTree) -> Batch:
+        """A batch, on the device, from what is sent for its step."""
+        ...
+
+
+def open_feed(
+    data: Mapping[str, Any], batch_size: int, seed: int, mesh: Mesh, steps: range
+) -> Feed:
+    """The feed of a data set.
+
+    Args:
+      data: Arrays ``[n, ...]``; ``inputs`` may be :class:`har_jax.data.image_files.ImageFiles`.
+      batch_size: Of all devices together.
+      seed: Of the order of the examples, and of what is taken of images in files.
+      mesh: The devices.
+      steps: Those that will be asked for, in order.
+    """
+    if isinstance(data["inputs"], ImageFiles):
+        return _Streamed(data, batch_size, seed, mesh, steps)
+    return _Resident(data, batch_size, seed, mesh)
+
+
+class _Resident:
+    """All data are on the devices, and the host sends indices."""
+
+    most = 10**6
+
+    def __init__(
+        self, data: Mapping[str, np.ndarray], batch_size: int, seed: int, mesh: Mesh
+    ) -> None:
+        self._data, self._batch_size, self._mesh = data, batch_size, mesh
+        self._batches = _batches(data, batch_size, seed)
+        self.resident = place(mesh, dict(data))
+
+    def example(self) -> dict[str, Any]:
+        return {name: array[self._batches(0)] for name, array in self._data.items()}
+
+    def send(self, step: int, count: int, most: int) -> PyTree:
+        indices = np.zeros((most, self._batch_size), np.int32)
+        indices[:count] = [self._batches(step + ahead) for ahead in range(count)]
+        return place(self._mesh, indices, ROWS_OF_STEPS)
+
+    def batch(self, resident: PyTree, sent: PyTree) -> Batch:
+        return {name: array[sent] for name, array in resident.items()}
+
+
+class _Streamed:
+    """Images are decoded on the host; what else there is lies on the devices."""
+
+    most = 1
+
+    def __init__(
+        self, data: Mapping[str, Any], batch_size: int, seed: int, mesh: Mesh, steps: range
+    ) -> None:
+        self._files: ImageFiles = data["inputs"]
+        self._rest = {name: array for name, array in data.items() if name != "inputs"}
+        self._mesh, self._batches = mesh, _batches(data, batch_size, seed)
+        self._batch_size, self._seed, self._steps = batch_size, seed, steps
+        self._decoded: Iterator[Decoded] | None = None
+        self.resident = place(mesh, self._rest)
+
+    def example(self) -> dict[str, Any]:
+        first = self._batches(0)
+        images = np.zeros((self._batch_size, *self._files.shape[1:]), np.uint8)
+        return {"inputs": images, **{name: array[first] for name, array in self._rest.items()}}
+
+    def send(self, step: int, count: int, most: int) -> PyTree:
+        if self._decoded is None:
+            rows = own_rows(self._mesh, self._batch_size)
+            self._decoded = read(
+                self._files,
+                functools.partial(_rows_of, self._batches, rows),
+                step,
+                self._steps.stop,
+                seed=seeds.derive(self._seed, "crops"),
+            )
+        decoded = next(self._decoded)
+        one_step = decoded.images[np.newaxis], decoded.rows[np.newaxis]
+        return place_own_rows(self._mesh, one_step, ROWS_OF_STEPS)
+
+    def batch(self, resident: PyTree, sent: PyTree) -> Batch:
+        images, index = sent
+        return {"inputs": images, **{name: array[index] for name, array in resident.items()}}
+
+
+def _batches(data: Mapping[str, Any], batch_size: int, seed: int) -> Batches:
+    return Batches(len(data["labels"]), batch_size, seeds.derive(seed, "batches"))
+
+
+def _rows_of(batches: Batches, rows: slice, step: int) -> np.ndarray:
+    return batches(step)[rows]

@@ -1,0 +1,105 @@
+"""What a trained network says of every example, as a table for people to look at."""
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pyarrow
+import pyarrow.csv
+import pyarrow.parquet
+from flax import linen as nn
+from jaxtyping import Array, Float
+
+from har_jax.data.examples import Examples
+from har_jax.data.image_files import ImageFiles
+from har_jax.files import write_by
+from har_jax.jacobian import Reduction
+from har_jax.layers import Filter
+from har_jax.linen import loss_and_jacobian_norm
+from har_jax.losses import cross_entropy
+
+Format = Literal["csv", "parquet"]
+
+
+def describe(
+    model: nn.Module, preprocess: Callable[[Array], Array], layers: Filter, reduction: Reduction
+) -> Callable[[Mapping[str, Any], Array, Array], dict[str, Array]]:
+    """A function for :class:`har_jax.train.evaluate.ByExample`: of each example, in evaluation.
+
+    ``prediction``, its ``probability``, and of the example's label ``label_probability``,
+    ``loss`` in nats and ``norm``, R of that loss.
+    """
+    loss_and_norm = loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
+
+    def fun(variables, inputs, labels):
+        r = loss_and_norm(
+            lambda logits: cross_entropy(logits, labels), variables, preprocess(inputs), train=False
+        )
+        probabilities = jax.nn.softmax(r.outputs.astype(jnp.float32))
+        return {
+            "prediction": jnp.argmax(r.outputs, axis=-1),
+            "probability": jnp.max(probabilities, axis=-1),
+            "label_probability": jnp.exp(-r.loss),
+            "loss": r.loss,
+            "norm": r.norm,
+        }
+
+    return fun
+
+
+def to_table(
+    split: str,
+    examples: Examples,
+    columns: Mapping[str, np.ndarray],
+    strength: Float[np.ndarray, " n"] | None,
+    class_names: Sequence[str],
+    group_names: Sequence[str],
+) -> pyarrow.Table:
+    """One row for each example of a split: what is known of it, and what is said.
+
+    Args:
+      split: ``"train"`` or ``"test"``.
+      examples: With the labels as trained on.
+      columns: Of :func:`describe`; NaN and -1 of what could not be read become null.
+      strength: The factor of R in training; None of a test set, which has none.
+      class_names: ``K`` names.
+      group_names: ``G`` names.
+    """
+    size = len(examples)
+    names, groups = np.array(class_names), np.array(group_names)
+    readable = columns["prediction"] >= 0
+    null = lambda values: pyarrow.array(values, mask=~readable)
+    if isinstance(examples.inputs, ImageFiles):
+        paths = {"path": pyarrow.array(examples.inputs.paths.tolist())}
+    else:
+        paths = {}
+    return pyarrow.table(
+        {
+            "split": pyarrow.array([split] * size),
+            "index": pyarrow.array(np.arange(size)),
+            **paths,
+            "group": pyarrow.array(groups[examples.group_ids()].tolist()),
+            "label": pyarrow.array(names[examples.labels].tolist()),
+            "prediction": null(names[columns["prediction"]].tolist()),
+            **{
+                name: null(columns[name].astype(np.float64))
+                for name in ("probability", "label_probability", "loss", "norm")
+            },
+            "strength": pyarrow.array(
+                np.zeros(size) if strength is None else strength,
+                mask=np.full(size, strength is None),
+            ),
+        }
+    )
+
+
+def write_table(path: pathlib.Path, tables: Sequence[pyarrow.Table], form: Format) -> None:
+    """Writes tables, one behind the other."""
+    table = pyarrow.concat_tables(tables)
+    if form == "parquet":
+        write_by(path, lambda file: pyarrow.parquet.write_table(table, file))
+    else:
+        write_by(path, lambda file: pyarrow.csv.write_csv(table, file))
