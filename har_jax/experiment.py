@@ -30,6 +30,7 @@ from har_jax.data import DataError, Examples, TrainingData, load, stratified_spl
 from har_jax.files import read_arrays, write_arrays, write_json
 from har_jax.lock import locked
 from har_jax.methods import Method
+from har_jax.processes import is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
@@ -112,11 +113,13 @@ class Experiment:
                 )
         with contextlib.ExitStack() as stack:
             if not all(entry.folder.is_complete() for entry in entries):
-                stack.enter_context(locked(self._workdir))
+                if is_first():
+                    stack.enter_context(locked(self._workdir))
                 _ = self._mesh
                 self._check_data(entries)  # what is wrong with it is told before stages begin
             for entry in entries:
                 self._run_entry(entry)
+                wait_for_all("end of stage")
 
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         if self._estimates:
@@ -130,9 +133,12 @@ class Experiment:
             if entry.stage == "report":
                 print(f"report: {entry.folder.path / 'index.html'}")
             return
-        entry.folder.begin(self._data.digest)
+        wait_for_all("beginning of stage")  # before it is written, all have seen what is there
+        if is_first():
+            entry.folder.begin(self._data.digest)
         entry.run()
-        entry.folder.finish(self._data.digest)
+        if is_first():
+            entry.folder.finish(self._data.digest)
 
     def _stages(self) -> list[_Stage]:
         estimation = [
@@ -218,7 +224,7 @@ class Experiment:
         arrays = {"inputs": train.inputs, "labels": train.labels}
         state = self._fit(method, arrays, folder, epochs, title="pretrain")
         (result,) = self._evaluate("pretrain", method, state, data.train.take(held_out))
-        write_arrays(
+        self._write(
             folder / "held_out.npz",
             index=held_out,
             loss=result.loss,
@@ -238,14 +244,14 @@ class Experiment:
             ids=np.arange(len(self._data.group_names)),
             smoothing=self._config.estimate.smoothing,
         )
-        write_arrays(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
+        self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
 
     def _run_train(self, name: str) -> None:
         data, folder = self._data, self._train[name].path
         strength = self._strength(name)
         method, state = self._trained(name, strength)
         train, test = self._evaluate(name, method, state, data.train, data.test)
-        write_arrays(
+        self._write(
             folder / "evaluation.npz",
             strength=np.zeros(len(data.train)) if strength is None else strength,
             train_loss=train.loss,
@@ -294,7 +300,8 @@ class Experiment:
                 )
             ]
             path = self._predict.path / f"{name}.{config.predictions}"
-            write_table(path, tables, config.predictions)
+            if is_first():
+                write_table(path, tables, config.predictions)
             print(f"predictions: {path}")
 
     def _run_report(self) -> None:
@@ -315,11 +322,17 @@ class Experiment:
             },
             metrics={name: read_metrics(path / "metrics.jsonl") for name, path in folders.items()},
         )
+        if not is_first():
+            return
         results = summarize(inputs)
         write_json(self._report.path / "results.json", results)
         write_page(self._report.path / "index.html", inputs, results)
         print(format_table(results))
         print(f"report: {self._report.path / 'index.html'}")
+
+    def _write(self, path: pathlib.Path, **arrays: np.ndarray) -> None:
+        if is_first():
+            write_arrays(path, **arrays)
 
     def _fit(
         self,

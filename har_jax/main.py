@@ -12,11 +12,14 @@ for example --config.seed=1 --config.regularizer.strength=0.3.
 import pathlib
 import re
 import warnings
+from typing import NoReturn
 
+import jax
 from absl import app, flags, logging
 from ml_collections import config_flags
 
 from har_jax import config as har_config
+from har_jax import process_flags
 from har_jax.data.examples import DataError
 from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, end_in_time
 from har_jax.terminal import stop
@@ -53,11 +56,25 @@ def main(_: list[str]) -> None:
     if "://" in str(_WORKDIR.value):
         stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
+        process_flags.join()
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
     except (StageError, DataError, FloatingPointError, OSError) as error:
-        stop(str(error), status=1)
+        _end(str(error), 1)
+    except jax.errors.JaxRuntimeError as error:
+        if jax.process_count() == 1:
+            raise
+        _end(
+            f"another process of this run has ended, or cannot be reached ({error}): the same "
+            "command on all hosts goes on from the last checkpoint",
+            1,
+        )
     except Interrupted as error:
-        stop(f"{error}: the same command goes on from there", status=128 + error.signal)
+        _end(f"{error}: the same command goes on from there", 128 + error.signal)
+
+
+def _end(message: str, status: int) -> NoReturn:
+    several = jax.distributed.is_initialized()
+    stop(message, status, at_once=several)
 
 
 def _parse(argv: list[str]) -> list[str]:
@@ -73,6 +90,7 @@ def _parse(argv: list[str]) -> list[str]:
             stop("--config is missing: try --config=configs/digits.py")
         hasattr(_CONFIG.value, "seed")  # raises if there is no such file
         har_config.validate(_CONFIG.value)
+        process_flags.check()
     except har_config.ConfigError as error:
         stop(str(error))
     except flags.IllegalFlagValueError as error:

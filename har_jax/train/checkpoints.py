@@ -13,6 +13,7 @@ from jaxtyping import PyTree
 from orbax.checkpoint import v1 as ocp
 
 from har_jax.files import write_json
+from har_jax.processes import is_first, wait_for_all
 
 _DIGESTS = "digests.json"  # of a checkpoint's files; written last
 
@@ -34,10 +35,13 @@ class Checkpoints:
         self._directory = directory.resolve()  # Orbax takes no relative path
         self._keep = keep
         self._checkpointer: ocp.training.Checkpointer | None = None
-        for path in self._steps():  # Orbax would take any for a checkpoint, even an empty one
-            if not (path / _DIGESTS).exists():
-                warnings.warn(f"{path} is an incomplete checkpoint and is removed", stacklevel=2)
-                shutil.rmtree(path)
+        # Orbax would take any folder of a step for a checkpoint, even an empty one.
+        incomplete = [path for path in self._steps() if not (path / _DIGESTS).exists()]
+        wait_for_all("checkpoints listed")
+        for path in incomplete if is_first() else ():
+            warnings.warn(f"{path} is an incomplete checkpoint and is removed", stacklevel=2)
+            shutil.rmtree(path)
+        wait_for_all("incomplete checkpoints removed")
 
     def latest(self) -> pathlib.Path | None:
         """The folder of the newest checkpoint; None where there is none."""
@@ -57,6 +61,7 @@ class Checkpoints:
           CheckpointError: if all are damaged, or one that is whole does not fit ``like``.
         """
         damage = {path: _damage(path) for path in self._steps()}
+        wait_for_all("checkpoints checked")
         whole = [path for path, what in damage.items() if not what]
         if damage and not whole:
             path, what = next(iter(damage.items()))
@@ -65,7 +70,7 @@ class Checkpoints:
                 "from the beginning, delete that folder"
             )
         for path, what in damage.items():
-            if what:
+            if what and is_first():
                 aside = path.with_name(f"damaged-{path.name}")
                 shutil.rmtree(aside, ignore_errors=True)
                 path.rename(aside)
@@ -103,7 +108,8 @@ class Checkpoints:
                 )
             self._checkpointer.save(step, tree)
             path = self._directory / str(step)
-            write_json(path / _DIGESTS, {name: _digest(path / name) for name in _files(path)})
+            if is_first():
+                write_json(path / _DIGESTS, {name: _digest(path / name) for name in _files(path)})
         except Exception as error:  # Orbax has many types for a full disk
             raise CheckpointError(
                 f"the checkpoint of step {step} cannot be saved in {self._directory} "

@@ -13,11 +13,12 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from har_jax import interruption, seeds
 from har_jax.methods.base import Method, Metrics
+from har_jax.processes import is_first
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure
 from har_jax.train.feed import Feed, open_feed
-from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, data_mesh, map_over, place
+from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, axis_of, data_mesh, map_over, place
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.progress import Progress
 
@@ -79,8 +80,8 @@ def fit(
     """
     mesh = mesh or data_mesh(jax.devices()[:1])
     size = len(data["labels"])
-    init_key = jax.random.key(seeds.derive(seed, "init"))
-    step_key = jax.random.key(seeds.derive(seed, "steps"))
+    # Keys are made inside of what is compiled: on several hosts it takes no array of one.
+    key = lambda name: jax.random.key(seeds.derive(seed, name))
     feed = open_feed(data, batch_size, seed, mesh, range(steps))
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
@@ -88,16 +89,17 @@ def fit(
 
     example = feed.example()
     whole = NamedSharding(mesh, WHOLE)
-    state = jax.jit(method.init, out_shardings=whole)(init_key, example)
+    init = jax.jit(lambda batch: method.init(key("init"), batch), out_shardings=whole)
+    state = init(example)
     one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
-    _, metrics = jax.eval_shape(one_step, state, example, step_key)
+    _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
     zeros = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), metrics)
     no_totals = lambda: _Totals(place(mesh, zeros), place(mesh, np.int32(0)))
     update = jax.jit(
         map_over(
             mesh,
-            _updates(method, feed, step_key, on_nonfinite),
-            (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE),
+            _updates(method, feed, lambda: key("steps"), on_nonfinite, axis_of(mesh)),
+            (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS),
             WHOLE,
         ),
         donate_argnums=0,
@@ -117,30 +119,35 @@ def fit(
         if 0 < start < steps:
             print(f"{title}: goes on from step {start}")
         with (
-            MetricsWriter(directory, resume_step=start) as writer,
+            MetricsWriter(directory, resume_step=start, writes=is_first()) as writer,
             Progress(title, start, steps, batch_size) as progress,
         ):
             outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress)
             pace = _Pace(steps_per_dispatch)
+            several = jax.process_count() > 1
             done, stop = start, False
             pending: _Dispatch | None = None
             while done < steps and not stop:
                 left = [every - done % every for every in (log_every, checkpoint_every)]
                 count = min(*left, steps - done, pace.steps)
                 sent = feed.send(done, count, steps_per_dispatch)
-                (state, totals), finite = update((state, totals), feed.resident, sent, count)
+                asked = place(mesh, np.full(mesh.size, interrupted(), np.float32), ROWS)
+                (state, totals), finite, agreed = update(
+                    (state, totals), feed.resident, sent, count, asked
+                )
                 done += count
                 progress.update(done)
+                stop = interrupted() and not several
                 if pending:  # is looked at while the device is at work on what comes after
                     outcome.settle(pending)
                     pace.measure(pending.steps)
-                pending = _Dispatch(done, count, finite)
+                    stop = stop or bool(pending.agreed)
+                pending = _Dispatch(done, count, finite, agreed)
                 if done % log_every == 0 or done == steps:
                     jax.tree.map(lambda total: total.copy_to_host_async(), totals)
                     at = {"step": done, "epoch": done * batch_size / size}
                     pending = pending._replace(at=at, totals=totals)
                     totals = no_totals()
-                stop = interrupted()
                 if done % checkpoint_every == 0 or done == steps or stop:
                     # A run that goes on from here does not make this record again.
                     outcome.settle(pending)
@@ -165,6 +172,7 @@ class _Dispatch(NamedTuple):
       done: The step after them.
       steps: How many they are.
       finite: Whether each was finite in each respect, ``[S]``.
+      agreed: Whether any process was asked to end before them: all see this of the same steps.
       at: Step and epoch of the record that they complete, if they do.
       totals: Its totals.
     """
@@ -172,6 +180,7 @@ class _Dispatch(NamedTuple):
     done: int
     steps: int
     finite: dict[str, Bool[Array, " S"]]
+    agreed: Bool[Array, ""]
     at: dict[str, float] | None = None
     totals: _Totals | None = None
 
@@ -230,21 +239,27 @@ class _Pace:
         """Tells that ``count`` steps were finished since the last time."""
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
-        self.steps = max(1, min(self._most, int(count / max(seconds, 1e-9))))
+        if jax.process_count() == 1:  # several have to do the same, and clocks differ
+            self.steps = max(1, min(self._most, int(count / max(seconds, 1e-9))))
 
 
 def _updates(
-    method: Method, feed: Feed, key: PRNGKeyArray, on_nonfinite: OnNonfinite
+    method: Method,
+    feed: Feed,
+    make_key: Callable[[], PRNGKeyArray],
+    on_nonfinite: OnNonfinite,
+    axis: str | None,
 ) -> Callable[..., Any]:
     """A function that makes the updates of what is sent, ``[S, ...]``, the first ``count`` of them.
 
-    It is a loop whose body does not depend on how many there are, and so neither do its bits.
+    It is a loop whose body does not depend on how many there are, and so neither do its bits. It
+    is also told by each device's process whether that was asked to end, and says if any was.
     """
 
     def step(carry, resident, sent):
         state, totals = carry
         batch = feed.batch(resident, sent)
-        new, metrics = method.step(state, batch, jax.random.fold_in(key, state.step))
+        new, metrics = method.step(state, batch, jax.random.fold_in(make_key(), state.step))
         finite = finiteness(metrics, new)
         good = jnp.all(jnp.stack(list(finite.values())))
         if on_nonfinite == "skip":
@@ -253,7 +268,14 @@ def _updates(
         more = _Totals(metrics, 1 - good.astype(jnp.int32))
         return (new, jax.tree.map(jnp.add, totals, more)), finite
 
-    def update(carry, resident, sent, count):
+    def update(carry, resident, sent, count, asked):
+        # One process has no other to agree with, and spares itself a second all-reduce.
+        several = axis is not None and jax.process_count() > 1
+        agreed = jax.lax.psum(asked.sum(), axis) > 0 if several else jnp.zeros((), bool)
+        carry, finite = make(carry, resident, sent, count)
+        return carry, finite, agreed
+
+    def make(carry, resident, sent, count):
         of_step = lambda index: jax.tree.map(lambda x: x[index], sent)
         most = len(jax.tree.leaves(sent)[0])
         if most == 1:

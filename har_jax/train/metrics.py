@@ -19,9 +19,13 @@ class MetricsWriter:
     Args:
       directory: Made where it does not exist.
       resume_step: The last step whose record is kept.
+      writes: Whether anything is written: by one process of several.
     """
 
-    def __init__(self, directory: pathlib.Path, resume_step: int) -> None:
+    def __init__(self, directory: pathlib.Path, resume_step: int, writes: bool = True) -> None:
+        self._writes = writes
+        if not writes:
+            return
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / "metrics.jsonl"
         kept = [record for record in read_metrics(path) if record["step"] <= resume_step]
@@ -39,6 +43,8 @@ class MetricsWriter:
           record: With a ``step``; what a run with the same seeds writes again.
           rates: What depends on the machine, for TensorBoard only.
         """
+        if not self._writes:
+            return
         self._file.write(_line(record))
         self._file.flush()
         for name, value in {**record, **rates}.items():
@@ -49,8 +55,9 @@ class MetricsWriter:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._file.close()
-        self._events.close()
+        if self._writes:
+            self._file.close()
+            self._events.close()
 
 
 def _line(record: Mapping[str, Any]) -> str:

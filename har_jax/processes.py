@@ -1,0 +1,128 @@
+"""The processes of a run on several hosts: how they find each other, and who writes."""
+
+import contextlib
+import os
+import socket
+import sys
+import threading
+import time
+
+import jax
+from jax.experimental import multihost_utils
+
+HEARTBEAT_SECONDS = 30  # after which a process that is silent counts as gone
+
+
+class PeerError(OSError):
+    """Processes that a run needs are not there."""
+
+
+def connect(coordinator: str, num_processes: int, process_id: int, timeout: float) -> None:
+    """Joins the processes of a run, which say of themselves who they are.
+
+    To be called before JAX opens a device. First all gather at the coordinator's port, so that
+    those that are missing can be named; then JAX takes over.
+
+    Args:
+      coordinator: ``HOST:PORT`` of process 0.
+      num_processes: How many there are.
+      process_id: Which this one is.
+      timeout: Seconds to wait for the others.
+
+    Raises:
+      PeerError: if some are not there in time, named.
+    """
+    host, _, port = coordinator.rpartition(":")
+    end = time.monotonic() + timeout
+    if process_id == 0:
+        _gather(int(port), num_processes, timeout, end)
+    else:
+        _report(host, int(port), process_id, timeout, end)
+    jax.distributed.initialize(
+        coordinator,
+        num_processes,
+        process_id,
+        initialization_timeout=max(10, int(timeout)),
+        heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+    )
+
+
+def connect_automatically(timeout: float) -> None:
+    """Joins the processes that Slurm, Cloud TPU, Kubernetes or MPI has started, as JAX finds out.
+
+    Ends this process with a message if the others are not there in time: JAX would abort it.
+    """
+
+    def give_up() -> None:
+        print(
+            f"har_jax: the other processes of this run were not there within {timeout:g} s: start "
+            "the command on every host, and see whether they reach each other",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
+
+    timer = threading.Timer(timeout, give_up)
+    timer.daemon = True
+    timer.start()
+    jax.distributed.initialize(
+        initialization_timeout=int(timeout) + 60, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+    )
+    timer.cancel()
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes files; the only one, where there is one."""
+    return jax.process_index() == 0
+
+
+def wait_for_all(name: str) -> None:
+    """Waits until every process has come to the point of this name."""
+    if jax.process_count() > 1:
+        multihost_utils.sync_global_devices(name)
+
+
+def _gather(port: int, num_processes: int, timeout: float, end: float) -> None:
+    """Waits for the others to report, and lets them go on."""
+    missing = set(range(1, num_processes))
+    with contextlib.ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("", port), backlog=num_processes))
+        peers = []
+        while missing:
+            server.settimeout(max(0.01, end - time.monotonic()))
+            try:
+                peer = stack.enter_context(server.accept()[0])
+                peer.settimeout(max(0.01, end - time.monotonic()))
+                missing.discard(int(peer.makefile("r").readline() or 0))
+                peers.append(peer)
+            except TimeoutError:
+                names = ", ".join(map(str, sorted(missing)))
+                raise PeerError(
+                    f"of {num_processes} processes, {names} did not come to port {port} of this "
+                    f"host within {timeout:g} s: start them, with this host's address as "
+                    "--coordinator"
+                ) from None
+            except (OSError, ValueError):  # somebody else's connection
+                continue
+        for peer in peers:
+            peer.sendall(b"go\n")
+
+
+def _report(host: str, port: int, process_id: int, timeout: float, end: float) -> None:
+    """Tells process 0 that this one is there, and waits for the others with it."""
+    answer = ""
+    while not answer:
+        left = end - time.monotonic()
+        if left <= 0:
+            raise PeerError(
+                f"process 0 at {host}:{port} did not answer within {timeout:g} s, or gave up "
+                "waiting for others: start it, and see whether this host reaches it"
+            )
+        try:
+            with socket.create_connection((host, port), timeout=left) as connection:
+                connection.sendall(f"{process_id}\n".encode())
+                answer = connection.makefile("r").readline()
+        except OSError:
+            pass
+        if not answer:
+            time.sleep(min(0.2, max(0.0, left)))
