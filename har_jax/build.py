@@ -31,12 +31,15 @@ _NETWORKS: Mapping[str, type[nn.Module]] = {
 }
 
 
-def make_model(config: Mapping[str, Any], num_classes: int) -> nn.Module:
-    """The network that ``config.model`` describes."""
+def make_model(config: Mapping[str, Any], num_classes: int, axis: str | None = None) -> nn.Module:
+    """The network that ``config.model`` describes, for batches that are split over ``axis``."""
     network = _NETWORKS[config["name"]]
     options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
     dtype = jnp.dtype(config["dtype"])
-    return network(num_classes, norm=config["norm"], dtype=dtype, **options)
+    norm = config["norm"]
+    if norm == "sync_batch" and axis is None:  # on one device it is the same
+        norm = "batch"
+    return network(num_classes, norm=norm, dtype=dtype, **options)
 
 
 def make_place(config: Mapping[str, Any]) -> Place:
@@ -47,6 +50,8 @@ def make_place(config: Mapping[str, Any]) -> Place:
         data_dir=path("data_dir"),
         root=path("root"),
         table=path("table"),
+        subset=config["subset"] or "mini",
+        imagenet_root=path("imagenet_root"),
         reading=Reading(
             size=config["image_size"] or 224,
             crop=crop,
@@ -108,7 +113,7 @@ def make_method(
             methods.class_balanced_weights(counts, config.reweighting.beta),
             start_step=round(config.reweighting.start_epoch * steps_per_epoch),
         )
-    model = make_model(config.model, num_classes)
+    model = make_model(config.model, num_classes, axis)
     optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
     options: dict[str, Any] = {
         "augment": AUGMENTATIONS.get(config.data.augment),  # None: of what files are decoded to

@@ -16,6 +16,7 @@ from har_jax.data.decoding import CROPS
 from har_jax.data.image_files import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
 from har_jax.data.sources import is_known
+from har_jax.data.webvision import SUBSETS
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
 from har_jax.models.imagenet_resnet import BLOCKS
@@ -38,12 +39,13 @@ NOISES: Mapping[str, Sequence[str]] = {
     "symmetric": ("rate",),
 }
 DTYPES = ("float32", "bfloat16")
-_FILES = ("root", "image_size", "workers", "on_unreadable", "test_fraction")
+_FILES = ("image_size", "workers", "on_unreadable")
 SOURCES: Mapping[str, Sequence[str]] = {
     "digits": (),
     "tfds": ("data_dir",),
-    "folder": _FILES,
-    "csv": ("table", *_FILES),
+    "folder": ("root", "test_fraction", *_FILES),
+    "csv": ("root", "table", "test_fraction", *_FILES),
+    "webvision": ("root", "subset", "imagenet_root", *_FILES),
 }
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
 IMBALANCES: Mapping[str, Sequence[str]] = {
@@ -65,11 +67,13 @@ def base() -> config_dict.ConfigDict:
         # Trained one after the other and compared in the report: any of METHODS.
         "methods": ("erm", "har"),
         "data": {
-            "source": "digits",  # or "tfds:NAME", "folder", "csv"
+            "source": "digits",  # or "tfds:NAME", "folder", "csv", "webvision"
             "data_dir": optional(str),  # of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets
-            # Of "folder": the folder; of "csv": what paths are relative to, None: its own folder.
+            # The folder of images; of "csv" what paths are relative to, None: its own folder.
             "root": optional(str),
             "table": optional(str),  # the CSV file
+            "subset": optional(str),  # of WebVision; None: "mini"; or "google", "full"
+            "imagenet_root": optional(str),  # ImageNet's validation images by synset, to test on
             "image_size": optional(int),  # to which images in files are resized; None: 224
             "workers": optional(int),  # processes that decode images; None: threads of this one
             "on_unreadable": optional(
@@ -226,8 +230,8 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         _one_of(key, flat[key], choices)
     if not is_known(flat["data.source"]):
         raise ConfigError(
-            f"config.data.source={flat['data.source']!r} is unknown: take digits, folder, csv, or "
-            "tfds:NAME such as tfds:cifar10"
+            f"config.data.source={flat['data.source']!r} is unknown: take digits, folder, csv, "
+            "webvision, or tfds:NAME such as tfds:cifar10"
         )
     _check_source(flat)
     if not flat["methods"]:
@@ -252,14 +256,16 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
 def _check_source(flat: Mapping[str, Any]) -> None:
     source = flat["data.source"]
     reads = SOURCES[source.partition(":")[0]]
-    for option in ("root", "table", "image_size", "workers", "on_unreadable", "test_fraction"):
+    for option in sorted({option for options in SOURCES.values() for option in options}):
+        if option == "data_dir":  # harmless, and said for all configs of a kind
+            continue
         if flat[f"data.{option}"] is not None and option not in reads:
             readers = [name for name, options in SOURCES.items() if option in options]
             raise ConfigError(
                 f"config.data.{option}={flat[f'data.{option}']!r} is not read by "
                 f"config.data.source={source!r}, only by {', '.join(readers)}: remove one of both"
             )
-    for needed, option in (("folder", "root"), ("csv", "table")):
+    for needed, option in (("folder", "root"), ("csv", "table"), ("webvision", "root")):
         if source == needed and not flat[f"data.{option}"]:
             raise ConfigError(
                 f"config.data.{option} is not set, but config.data.source={source!r} needs it"
@@ -269,6 +275,8 @@ def _check_source(flat: Mapping[str, Any]) -> None:
             f"config.data.augment={flat['data.augment']!r} is of images in files, and "
             f"config.data.source={source!r} has arrays: take one of {', '.join(AUGMENTATIONS)}"
         )
+    if flat["data.subset"] is not None:
+        _one_of("data.subset", flat["data.subset"], SUBSETS)
     if flat["data.on_unreadable"] is not None:
         _one_of("data.on_unreadable", flat["data.on_unreadable"], get_args(OnUnreadable))
 

@@ -53,7 +53,13 @@ _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
 _R_KEYS = ("regularizer.layers", "regularizer.reduction")
 _TRAIN_KEYS = (*_COMMON_KEYS, "train", "reweighting")
 # Where things are does not change what they are, nor does how many processes read them.
-_PLACES = ("data.data_dir", "data.root", "data.table", "data.workers")
+_PLACES = (
+    "data.data_dir",
+    "data.root",
+    "data.table",
+    "data.imagenet_root",
+    "data.workers",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -250,7 +256,10 @@ class Experiment:
         data, folder = self._data, self._train[name].path
         strength = self._strength(name)
         method, state = self._trained(name, strength)
-        train, test = self._evaluate(name, method, state, data.train, data.test)
+        train, test, *others = self._evaluate(
+            name, method, state, data.train, data.test, *data.others.values()
+        )
+        results = {"test": test, **dict(zip(data.others, others, strict=True))}
         self._write(
             folder / "evaluation.npz",
             strength=np.zeros(len(data.train)) if strength is None else strength,
@@ -258,6 +267,8 @@ class Experiment:
             train_prediction=train.prediction,
             test_loss=test.loss,
             test_prediction=test.prediction,
+            **{f"{name}_top5": result.top5 for name, result in results.items()},
+            **{f"{name}_prediction": results[name].prediction for name in data.others},
         )
 
     def _trained(self, name: str, strength: np.ndarray | None) -> tuple[Method, Any]:

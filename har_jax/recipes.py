@@ -112,6 +112,29 @@ def own_images() -> config_dict.ConfigDict:
     return config
 
 
+def webvision(subset: str) -> config_dict.ConfigDict:
+    """Inception-ResNet-v2 on WebVision: ``"mini"`` or ``"full"``, as the paper's appendix B has it.
+
+    Mini's learning rate falls "at epoch 60 and 90" of 90, so that the second fall never acts.
+    """
+    config = own_images()
+    config.data.source = "webvision"
+    config.data.root = "webvision"
+    config.data.subset = subset
+    config.data.image_size = 299
+    config.data.mean = config.data.std = (0.5, 0.5, 0.5)
+    config.model.name = "inception_resnet_v2"
+    config.model.depth = None
+    mini = subset == "mini"
+    config.batch_size = 128 if mini else 256
+    config.pretrain.epochs = config.train.epochs = 90.0 if mini else 50.0
+    config.optimizer.schedule = "step"
+    config.optimizer.decay_epochs = (60.0, 90.0) if mini else (30.0, 40.0)
+    config.optimizer.decay_factor = 0.1
+    config.estimate.smoothing = 0.0
+    return config
+
+
 def shrink(config: config_dict.ConfigDict) -> None:
     """Makes a config of this module small enough for two CPU cores, in place: one fixed reduction.
 

@@ -216,6 +216,15 @@ def test_sums_over_many_microbatches_are_exact_in_narrow_types():
         accumulate(grows, jnp.ones(2), ones, 2)
 
 
+def test_synchronized_batchnorm_on_devices_is_batchnorm_on_one():
+    data = batch(16)
+    state, expected, metrics = first_step(make("har"), data)
+    method = make("har", Network("sync_batch"), axis=AXIS)
+    step = jax.jit(map_over(data_mesh(), method.step, (WHOLE, ROWS, WHOLE), WHOLE))
+    after = step(state, data, jax.random.key(1))
+    chex.assert_trees_all_close(after, (expected, metrics), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["erm", "uniform", "har"])
 def test_options_that_do_not_exist_are_refused(name):
     with pytest.raises(TypeError, match="unknown options microbatch: there are augment, prepro"):

@@ -23,6 +23,7 @@ def inputs():
         "train_prediction": labels,
         "test_loss": np.ones(2),
         "test_prediction": np.array([0, 1]),
+        "test_top5": np.array([1, 1]),
     }
     return Inputs(
         config={"seed": 0, "data.source": "digits", "data.evaluate_on": "test"},

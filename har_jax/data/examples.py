@@ -1,6 +1,7 @@
 """What a source loads: arrays of examples, checked once."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -62,19 +63,21 @@ class Dataset:
       test: Never corrupted.
       class_names: ``K`` names.
       group_names: ``G`` names; those of the classes where examples have no groups of their own.
+      others: Further test sets, by name.
     """
 
     train: Examples
     test: Examples
     class_names: tuple[str, ...]
     group_names: tuple[str, ...] | None = None
+    others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.class_names) < 2:
             raise DataError(
                 f"the classes are {', '.join(self.class_names) or 'none'}: two are needed at least"
             )
-        for split, examples in (("train", self.train), ("test", self.test)):
+        for split, examples in {"train": self.train, "test": self.test, **self.others}.items():
             if not len(examples):
                 raise DataError(f"{split}: there are no examples")
             check_labels(examples.labels, len(self.class_names), split)

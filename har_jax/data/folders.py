@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import functools
 import os
 import pathlib
 import warnings
@@ -25,20 +26,22 @@ class Listing:
 
     Attributes:
       root: The folder that paths are relative to.
-      paths: Of every split, ``train`` and perhaps ``test``, the paths.
+      paths: Of every split, ``train`` and perhaps ``test`` and others, the paths.
       labels: The names of their classes.
       groups: The names of their groups; None where there are none.
+      order: The names of all classes; None for those that occur, sorted.
     """
 
     root: pathlib.Path
     paths: Mapping[str, Sequence[str]]
     labels: Mapping[str, Sequence[str]]
     groups: Mapping[str, Sequence[str]] | None = None
+    order: tuple[str, ...] | None = None
 
-    @property
+    @functools.cached_property
     def class_names(self) -> tuple[str, ...]:
-        """Of all splits, sorted: one map for all."""
-        return _names(self.labels)
+        """Of all splits: one map for all."""
+        return _names(self.labels) if self.order is None else self.order
 
 
 def list_folder(root: pathlib.Path) -> Listing:
@@ -65,7 +68,7 @@ def list_folder(root: pathlib.Path) -> Listing:
     paths: dict[str, list[str]] = {split: [] for split in folders}
     labels: dict[str, list[str]] = {split: [] for split in folders}
     for split, folder in folders.items():
-        for path in _images(folder):
+        for path in images_in(folder):
             within = path.relative_to(folder)
             if len(within.parts) < 2:
                 raise DataError(f"{path} lies in no folder of a class: move it into one")
@@ -151,10 +154,12 @@ def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: i
     if absent:
         names = ", ".join(listing.class_names[label] for label in sorted(absent))
         warnings.warn(f"no training example is of class {names}", stacklevel=2)
-    return Dataset(train, test, listing.class_names, group_names)
+    others = {name: part for name, part in parts.items() if name not in ("train", "test")}
+    return Dataset(train, test, listing.class_names, group_names, others)
 
 
-def _images(folder: pathlib.Path) -> list[pathlib.Path]:
+def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The image files in a folder and in those below, sorted; hidden ones are left out."""
     found: list[pathlib.Path] = []
     seen: set[str] = set()
     for place, folders, files in os.walk(folder, followlinks=True):

@@ -70,10 +70,18 @@ class ImageFiles:
         return len(self), self.reading.size, self.reading.size, 3
 
     def checksum(self) -> bytes:
-        """Of the files' names and sizes, which takes no reading."""
+        """Of the files' names and sizes, which takes no reading.
+
+        Raises:
+          DataError: if one is not there.
+        """
         sha = hashlib.sha256()
         for path in self.paths.tolist():
-            sha.update(f"{path}\0{os.stat(self.root / path).st_size}\0".encode())
+            try:
+                size = os.stat(self.root / path).st_size
+            except OSError as error:
+                raise DataError(f"{self.root / path} cannot be found: {error.strerror}") from error
+            sha.update(f"{path}\0{size}\0".encode())
         return sha.digest()
 
 

@@ -33,6 +33,7 @@ class TrainingData:
       group_names: ``G`` names: what is regularized alike; the classes, if the source says nothing.
       noisy_classes: Those that the noise protocol touches.
       rare_classes: Those that the imbalance protocol makes rare.
+      others: Further test sets, by name, never corrupted.
     """
 
     train: Examples
@@ -42,6 +43,7 @@ class TrainingData:
     group_names: tuple[str, ...]
     noisy_classes: tuple[int, ...]
     rare_classes: tuple[int, ...]
+    others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
 
     @property
     def num_classes(self) -> int:
@@ -56,7 +58,7 @@ class TrainingData:
     def digest(self) -> str:
         """A checksum of all that is trained and evaluated on."""
         sha = hashlib.sha256(json.dumps([self.class_names, self.group_names]).encode())
-        for examples in (self.train, self.test):
+        for examples in (self.train, self.test, *self.others.values()):
             for array in (examples.inputs, examples.labels, examples.group_ids()):
                 if isinstance(array, ImageFiles):
                     sha.update(array.checksum())
@@ -167,6 +169,7 @@ def load(
         group_names=dataset.group_names or dataset.class_names,
         noisy_classes=tuple(sorted(label for group in corruption.groups for label in group)),
         rare_classes=corruption.rare,
+        others=dataset.others,
     )
 
 

@@ -1,4 +1,4 @@
-"""Data sources by name: ``digits``, ``tfds:NAME``, and a person's own ``folder`` or ``csv``."""
+"""Data sources by name: ``digits``, ``tfds:NAME``, own ``folder`` or ``csv``, ``webvision``."""
 
 import dataclasses
 import functools
@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from har_jax.data import folders, prepared
+from har_jax.data import folders, prepared, webvision
 from har_jax.data.examples import Dataset, Examples
 from har_jax.data.image_files import Reading
 from har_jax.data.splits import stratified_split
 
 DIGITS_TEST_SIZE = 600
 TFDS = "tfds:"
-OWN_FILES = ("folder", "csv")
+FILES = ("folder", "csv", "webvision")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Place:
       data_dir: Of TFDS; see :func:`har_jax.data.prepared.find_or_prepare`.
       root: The folder of images, or what a table's paths are relative to.
       table: The CSV file.
+      subset: Of WebVision.
+      imagenet_root: ImageNet's validation images by synset, to test WebVision's classes on too.
       reading: How image files are read.
       test_fraction: The part of the images that is tested on, where no split says.
     """
@@ -32,6 +34,8 @@ class Place:
     data_dir: pathlib.Path | None = None
     root: pathlib.Path | None = None
     table: pathlib.Path | None = None
+    subset: str = "mini"
+    imagenet_root: pathlib.Path | None = None
     reading: Reading = dataclasses.field(default_factory=lambda: Reading(size=224))
     test_fraction: float = 0.2
 
@@ -51,14 +55,14 @@ class Source:
 
 def is_known(name: str) -> bool:
     """Whether a source can have this name."""
-    return name in ("digits", *OWN_FILES) or (name.startswith(TFDS) and len(name) > len(TFDS))
+    return name in ("digits", *FILES) or (name.startswith(TFDS) and len(name) > len(TFDS))
 
 
 def open_source(name: str, place: Place | None = None) -> Source:
     """Finds a source, which takes little time where it is on this machine.
 
     Args:
-      name: ``digits``, ``folder``, ``csv``, or ``tfds:NAME[/CONFIG][:VERSION]``.
+      name: ``digits``, ``folder``, ``csv``, ``webvision``, or ``tfds:NAME[/CONFIG][:VERSION]``.
       place: Where it is.
 
     Raises:
@@ -67,10 +71,13 @@ def open_source(name: str, place: Place | None = None) -> Source:
     place = place or Place()
     if name == "digits":
         return Source(tuple("0123456789"), _digits)
-    if name in OWN_FILES:
+    if name in FILES:
         if name == "csv":
             assert place.table is not None
             listing = folders.list_table(place.table, place.root)
+        elif name == "webvision":
+            assert place.root is not None
+            listing = webvision.list_webvision(place.root, place.subset, place.imagenet_root)
         else:
             assert place.root is not None
             listing = folders.list_folder(place.root)

@@ -7,7 +7,10 @@ from jaxtyping import Array, Float
 
 from har_jax.models.convolution import conv
 
-NormKind = Literal["batch", "layer", "group"]
+AXIS = "data"
+"""The mapped axis that batches are split over."""
+
+NormKind = Literal["batch", "sync_batch", "layer", "group"]
 NORMS: tuple[str, ...] = get_args(NormKind)
 
 
@@ -18,7 +21,8 @@ class Norm(nn.Module):
     the authors' code taps, and :func:`har_jax.normalization_layers` selects.
 
     Attributes:
-      kind: ``"batch"`` (momentum 0.9), ``"layer"`` or ``"group"`` (groups of 8 channels).
+      kind: ``"batch"`` (momentum 0.9), ``"sync_batch"``, whose statistics are those of all
+        devices of the mapped axis ``"data"``, ``"layer"`` or ``"group"`` (groups of 8 channels).
       epsilon: Added to the variance.
       scale_init: Of the scale.
       dtype: The dtype of the computation; statistics are taken in float32 at least.
@@ -34,8 +38,9 @@ class Norm(nn.Module):
         options: dict[str, Any] = dict(
             epsilon=self.epsilon, use_scale=False, use_bias=False, dtype=self.dtype
         )
-        if self.kind == "batch":
-            x = nn.BatchNorm(use_running_average=not train, momentum=0.9, **options)(x)
+        if self.kind in ("batch", "sync_batch"):
+            axis = AXIS if self.kind == "sync_batch" else None
+            x = nn.BatchNorm(not train, momentum=0.9, axis_name=axis, **options)(x)
         elif self.kind == "layer":
             x = nn.LayerNorm(**options)(x)
         elif self.kind == "group":

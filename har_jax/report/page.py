@@ -41,7 +41,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             f"{_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies are in "
             "percent.</p>",
         ),
-        ("Accuracy", figures.accuracies(inputs, results)),
+        ("Accuracy", figures.accuracies(inputs, results) + _other_tests(results)),
         (
             "Losses of the training examples",
             figures.loss_histograms(inputs)
@@ -81,6 +81,17 @@ def _verdict(results: Mapping[str, Any]) -> str:
                     f"({gain:+.1f} points)</li>"
                 )
     return f"<ul>{''.join(sentences)}</ul>" if sentences else "<p>One method was trained.</p>"
+
+
+def _other_tests(results: Mapping[str, Any]) -> str:
+    """One sentence a test set and method."""
+    percent = lambda share: "none" if share is None else f"{100 * share:.1f}"
+    lines = [
+        f"{method} on {name}: top-1 {percent(of['accuracy'])}, top-5 {percent(of['top5'])} percent"
+        for name, methods in results["other_tests"].items()
+        for method, of in methods.items()
+    ]
+    return f"<ul>{''.join(f'<li>{html.escape(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
 def _skipped(results: Mapping[str, Any]) -> str:

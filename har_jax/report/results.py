@@ -27,7 +27,8 @@ class Inputs:
         the training set that it did not see; None where no method needed it.
       statistics: Of every class; None where no method needed them.
       evaluations: By method: ``strength`` of every training example, and ``loss`` and
-        ``prediction`` of every ``train_`` and ``test_`` example.
+        ``prediction`` of every ``train_`` and ``test_`` example; ``top5`` of test examples, and
+        ``prediction`` and ``top5`` of those of other test sets.
       metrics: By method, and of ``pretrain`` where there is one: the records of training.
     """
 
@@ -70,6 +71,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                         "test_accuracy": _accuracy(
                             evaluation["test_prediction"], data.test.labels, in_test
                         ),
+                        "test_top5": _share(evaluation["test_top5"], in_test),
                     }
                     for method, evaluation in inputs.evaluations.items()
                 },
@@ -102,10 +104,23 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                     "strength": _mean_of(groups, method, "strength", members),
                     "train_accuracy": _mean_of(groups, method, "train_accuracy", members),
                     "test_accuracy": _mean_of(groups, method, "test_accuracy", members),
+                    "test_top5": _mean_of(groups, method, "test_top5", members),
                 }
                 for part, members in parts(data).items()
             }
             for method in inputs.evaluations
+        },
+        "other_tests": {
+            name: {
+                method: {
+                    "accuracy": _accuracy(
+                        evaluation[f"{name}_prediction"], examples.labels, np.array(True)
+                    ),
+                    "top5": _share(evaluation[f"{name}_top5"], np.array(True)),
+                }
+                for method, evaluation in inputs.evaluations.items()
+            }
+            for name, examples in data.others.items()
         },
     }
 
@@ -141,6 +156,10 @@ def _estimates(statistics: GroupStatistics | None, group: int) -> dict[str, Any]
 def _accuracy(prediction: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> float | None:
     chosen = chosen & (prediction >= 0)  # -1: it could not be read
     return _mean(prediction[chosen] == labels[chosen])
+
+
+def _share(hits: np.ndarray, chosen: np.ndarray) -> float | None:
+    return _mean(hits[chosen & (hits >= 0)])
 
 
 def _groups_of(data: TrainingData, classes: Sequence[int]) -> tuple[int, ...]:

@@ -73,13 +73,14 @@ class ByExample:
 
 
 class Evaluation(NamedTuple):
-    """Of every example: its loss in nats, and the predicted class.
+    """Of every example: its loss in nats, the predicted class, and the label's rank below 5.
 
     NaN and -1 of one that could not be read.
     """
 
     loss: Float[np.ndarray, " n"]
     prediction: Int[np.ndarray, " n"]
+    top5: Int[np.ndarray, " n"]
 
 
 class Evaluator:
@@ -102,6 +103,7 @@ class Evaluator:
             return {
                 "loss": cross_entropy(logits, labels),
                 "prediction": jnp.argmax(logits, axis=-1),
+                "top5": (_rank(logits, labels) < 5).astype(jnp.int32),
             }
 
         self._evaluate = ByExample(evaluate, batch_size, mesh)
@@ -109,6 +111,12 @@ class Evaluator:
     def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Evaluation:
         """Evaluates all ``examples``, in order."""
         return Evaluation(**self._evaluate(variables, examples))
+
+
+def _rank(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Int[Array, " B"]:
+    """How many classes are held to be more likely than the label."""
+    own = jnp.take_along_axis(logits, labels[:, jnp.newaxis], axis=-1)
+    return jnp.sum(logits > own, axis=-1)
 
 
 def _rows_of(size: int, batch_size: int, batch: int) -> Int[np.ndarray, " B"]:

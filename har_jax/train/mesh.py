@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-AXIS = "data"
+from har_jax.models.norm import AXIS
 
 WHOLE = PartitionSpec()
 ROWS = PartitionSpec(AXIS)

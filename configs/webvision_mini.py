@@ -1,0 +1,7 @@
+"""Mini WebVision: --config.data.root=FOLDER, and perhaps --config.data.imagenet_root=FOLDER."""
+
+from har_jax import recipes
+
+
+def get_config():
+    return recipes.webvision("mini")

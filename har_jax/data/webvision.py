@@ -1,0 +1,92 @@
+"""WebVision 1.0 (Li et al. 2017) as it is distributed, with images resized to 256 pixels.
+
+``info/`` holds ``synsets.txt`` and lists of files with their classes; images lie beside it.
+"""
+
+import pathlib
+from collections.abc import Iterator
+
+from har_jax.data.examples import DataError
+from har_jax.data.folders import Listing, images_in
+
+SUBSETS = {
+    "mini": (("google",), 50),  # the first 50 classes of Google's part: Jiang et al. 2018
+    "google": (("google",), None),
+    "full": (("google", "flickr"), None),
+}
+VALIDATION = "val_images_256"
+IMAGENET = "imagenet"
+
+
+def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | None) -> Listing:
+    """Lists a subset's training images, WebVision's validation set as test set, and ImageNet's.
+
+    Args:
+      root: Holds ``info``, ``google``, ``flickr`` and ``val_images_256``.
+      subset: One of :data:`SUBSETS`.
+      imagenet: A folder of ImageNet's validation images by synset (``n01440764/...``), which
+        becomes a further test set; None for none.
+
+    Raises:
+      DataError: if a list is not there, or says something that is none of it.
+    """
+    root = root.expanduser().resolve()
+    parts, num_classes = SUBSETS[subset]
+    synsets = [line.split(maxsplit=1)[0] for line in _lines(root / "info" / "synsets.txt")]
+    classes = synsets[:num_classes]
+    listed = {
+        "train": [
+            entry
+            for part in parts
+            for entry in _entries(root / "info" / f"train_filelist_{part}.txt", synsets)
+        ],
+        "test": [
+            (f"{VALIDATION}/{path}", label)
+            for path, label in _entries(root / "info" / "val_filelist.txt", synsets)
+        ],
+    }
+    if imagenet is not None:
+        imagenet = imagenet.expanduser().resolve()
+        folders = [imagenet / name for name in classes if (imagenet / name).is_dir()]
+        if not folders:
+            raise DataError(
+                f"config.data.imagenet_root={str(imagenet)!r} has no folder of a synset, such as "
+                f"{classes[0]}"
+            )
+        found = [(str(path), folder.name) for folder in folders for path in images_in(folder)]
+        listed[IMAGENET] = found
+    known = set(classes)
+    kept = {
+        split: [entry for entry in entries if entry[1] in known]
+        for split, entries in listed.items()
+    }
+    for split, entries in kept.items():
+        if not entries:
+            raise DataError(f"{root}: no image of the split {split} is of the subset {subset}")
+        if not (root / entries[0][0]).is_file():
+            raise DataError(f"{root / entries[0][0]} is listed, and not there")
+    return Listing(
+        root,
+        {split: [path for path, _ in entries] for split, entries in kept.items()},
+        {split: [label for _, label in entries] for split, entries in kept.items()},
+        order=tuple(classes),
+    )
+
+
+def _entries(path: pathlib.Path, synsets: list[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(_lines(path), start=1):
+        name, _, label = line.rpartition(" ")
+        if not name or not label.isdigit() or int(label) >= len(synsets):
+            raise DataError(
+                f"line {number} of {path} is {line!r}: a path and a class from 0 to "
+                f"{len(synsets) - 1} are needed"
+            )
+        yield name, synsets[int(label)]
+
+
+def _lines(path: pathlib.Path) -> list[str]:
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path} cannot be read, as WebVision has it: {error}") from error
+    return [line.strip() for line in lines if line.strip()]
