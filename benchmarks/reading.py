@@ -75,9 +75,8 @@ def main() -> None:
     print("| bare loop, images/s | pipeline, images/s | kept (rounds) |")
     print("| --- | --- | --- |")
     first, second = np.median(rates, axis=0)
-    print(
-        f"| {first:.0f} | {second:.0f} | {np.median(kept):.2f} ({kept.min():.2f}-{kept.max():.2f}) |"
-    )
+    spread = f"{np.median(kept):.2f} ({kept.min():.2f}-{kept.max():.2f})"
+    print(f"| {first:.0f} | {second:.0f} | {spread} |")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""WebVision 1.0, whole: --config.data.root=FOLDER, and perhaps --config.data.imagenet_root=FOLDER."""
+"""The whole WebVision 1.0: --config.data.root=FOLDER, and perhaps --config.data.imagenet_root."""
 
 from har_jax import recipes
 
