@@ -79,38 +79,17 @@ def fit(
       ValueError: if the folder holds a run of more steps.
     """
     mesh = mesh or data_mesh(jax.devices()[:1])
-    size = len(data["labels"])
-    # Keys are made inside of what is compiled: on several hosts it takes no array of one.
-    key = lambda name: jax.random.key(seeds.derive(seed, name))
-    feed = open_feed(data, batch_size, seed, mesh, range(steps))
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
-    steps_per_dispatch = min(steps_per_dispatch, feed.most)
-
-    example = feed.example()
-    whole = NamedSharding(mesh, WHOLE)
-    init = jax.jit(lambda batch: method.init(key("init"), batch), out_shardings=whole)
-    state = init(example)
-    one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
-    _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
-    zeros = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), metrics)
-    no_totals = lambda: _Totals(place(mesh, zeros), place(mesh, np.int32(0)))
-    update = jax.jit(
-        map_over(
-            mesh,
-            _updates(method, feed, lambda: key("steps"), on_nonfinite, axis_of(mesh)),
-            (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS),
-            WHOLE,
-        ),
-        donate_argnums=0,
-        compiler_options=compiler_options(),
-    )
+    feed = open_feed(data, batch_size, seed, mesh, range(steps))
+    most = min(steps_per_dispatch, feed.most)
+    program = _compile(method, feed, mesh, seed, on_nonfinite)
 
     with (
         interruption.deferred() as interrupted,
         Checkpoints(directory / "checkpoints") as checkpoints,
     ):
-        totals = no_totals()
+        state, totals = program.state, program.no_totals()
         if restored := checkpoints.restore_latest({"state": state, "totals": totals}):
             state, totals = restored["state"], restored["totals"]
         start = int(state.step)
@@ -123,16 +102,16 @@ def fit(
             Progress(title, start, steps, batch_size) as progress,
         ):
             outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress)
-            pace = _Pace(steps_per_dispatch)
+            pace = _Pace(most)
             several = jax.process_count() > 1
             done, stop = start, False
             pending: _Dispatch | None = None
             while done < steps and not stop:
                 left = [every - done % every for every in (log_every, checkpoint_every)]
                 count = min(*left, steps - done, pace.steps)
-                sent = feed.send(done, count, steps_per_dispatch)
+                sent = feed.send(done, count, most)
                 asked = place(mesh, np.full(mesh.size, interrupted(), np.float32), ROWS)
-                (state, totals), finite, agreed = update(
+                (state, totals), finite, agreed = program.update(
                     (state, totals), feed.resident, sent, count, asked
                 )
                 done += count
@@ -145,9 +124,9 @@ def fit(
                 pending = _Dispatch(done, count, finite, agreed)
                 if done % log_every == 0 or done == steps:
                     jax.tree.map(lambda total: total.copy_to_host_async(), totals)
-                    at = {"step": done, "epoch": done * batch_size / size}
+                    at = {"step": done, "epoch": done * batch_size / len(data["labels"])}
                     pending = pending._replace(at=at, totals=totals)
-                    totals = no_totals()
+                    totals = program.no_totals()
                 if done % checkpoint_every == 0 or done == steps or stop:
                     # A run that goes on from here does not make this record again.
                     outcome.settle(pending)
@@ -241,6 +220,44 @@ class _Pace:
         seconds, self._last = now - self._last, now
         if jax.process_count() == 1:  # several have to do the same, and clocks differ
             self.steps = max(1, min(self._most, int(count / max(seconds, 1e-9))))
+
+
+class _Program(NamedTuple):
+    """What runs on the devices.
+
+    Attributes:
+      state: The method's, before the first step.
+      no_totals: Makes totals of nothing.
+      update: Of :func:`_updates`, compiled at its first call.
+    """
+
+    state: Any
+    no_totals: Callable[[], _Totals]
+    update: Callable[..., Any]
+
+
+def _compile(
+    method: Method, feed: Feed, mesh: Mesh, seed: int, on_nonfinite: OnNonfinite
+) -> _Program:
+    # Keys are made inside of what is compiled: on several hosts it takes no array of one.
+    key = lambda name: jax.random.key(seeds.derive(seed, name))
+    example, axis = feed.example(), axis_of(mesh)
+    init = lambda batch: method.init(key("init"), batch)
+    state = jax.jit(init, out_shardings=NamedSharding(mesh, WHOLE))(example)
+    one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
+    _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
+    zeros = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), metrics)
+    updates = _updates(method, feed, lambda: key("steps"), on_nonfinite, axis)
+    specs = (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS)
+    return _Program(
+        state=state,
+        no_totals=lambda: _Totals(place(mesh, zeros), place(mesh, np.int32(0))),
+        update=jax.jit(
+            map_over(mesh, updates, specs, WHOLE),
+            donate_argnums=0,
+            compiler_options=compiler_options(),
+        ),
+    )
 
 
 def _updates(
