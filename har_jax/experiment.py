@@ -44,9 +44,6 @@ from har_jax.train.metrics import read_metrics
 from har_jax.train.predictions import to_table, write_table
 from har_jax.workdir import StageError, StageFolder, refuse_differences
 
-EVALUATION_BATCH = 256
-DESCRIBED = 128  # with R, which takes the memory of training
-
 _COMMON_KEYS = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
 _PRETRAIN_KEYS = (*_COMMON_KEYS, "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
@@ -185,6 +182,11 @@ class Experiment:
             raise StageError(str(error)) from error
 
     @property
+    def _at_once(self) -> int:
+        """The examples that training has in memory at once: so many do not need more for R."""
+        return self._config.batch_size // self._config.microbatches
+
+    @property
     def _data(self) -> TrainingData:
         if self._loaded is None:
             config = self._config
@@ -290,7 +292,8 @@ class Experiment:
 
     def _run_predict(self) -> None:
         config, data = self._config, self._data
-        describe_all = ByExample(make_describe(config, data.num_classes), DESCRIBED, self._mesh)
+        describe = make_describe(config, data.num_classes)
+        describe_all = ByExample(describe, min(self._at_once, 256), self._mesh)
         for name in self._train:
             strength = self._strength(name)
             _, state = self._trained(name, strength)
@@ -374,7 +377,7 @@ class Experiment:
         self, name: str, method: Method, state: Any, *parts: Examples
     ) -> list[Evaluation]:
         """Evaluates a trained method, which the last update may have made diverge."""
-        evaluate = Evaluator(method.predict, EVALUATION_BATCH, self._mesh)
+        evaluate = Evaluator(method.predict, min(2 * self._at_once, 512), self._mesh)
         results = [evaluate(state.variables, part) for part in parts]
         if not all(np.all(np.isfinite(result.loss[result.prediction >= 0])) for result in results):
             raise diverged(f"{name}: losses are not finite after the last step")

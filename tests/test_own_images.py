@@ -117,15 +117,11 @@ def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path):
     assert all("/00" in path for path in missing)
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
-    root, tmp_path, monkeypatch, workers
-):
-    reading = Reading(size=16, crop="resized_crop_and_flip", workers=workers)
-    train = open_source("folder", Place(root=root, reading=reading)).load(0).train
-    data = {"inputs": train.inputs, "labels": train.labels}
-
-    def run(name, mesh=None, **options):
+def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(root, tmp_path, monkeypatch):
+    def run(name, workers=0, mesh=None):
+        reading = Reading(size=16, crop="resized_crop_and_flip", workers=workers)
+        train = open_source("folder", Place(root=root, reading=reading)).load(0).train
+        data = {"inputs": train.inputs, "labels": train.labels}
         axis = AXIS if mesh else None
         model = ConvNet(3, widths=(4,), norm="layer")
         method = methods.erm(model, optax.sgd(0.1), preprocess=normalizer(None, None), axis=axis)
@@ -143,7 +139,7 @@ def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
     with monkeypatch.context() as patch:
         patch.setattr(Checkpoints, "save", failing_save)
         with pytest.raises(KeyError):
-            run("cut")
-    chex.assert_trees_all_equal(run("cut"), whole)
-    on_four = jax.device_get(run("four", data_mesh(jax.devices()[:4])))
+            run("cut", workers=2)
+    chex.assert_trees_all_equal(run("cut", workers=2), whole)
+    on_four = jax.device_get(run("four", mesh=data_mesh(jax.devices()[:4])))
     chex.assert_trees_all_close(on_four, jax.device_get(whole), rtol=1e-4, atol=1e-5)
