@@ -1,6 +1,7 @@
 """From a config's sections to models, optimizers and methods."""
 
 import math
+import os
 import pathlib
 import warnings
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ def make_model(config: Mapping[str, Any], num_classes: int, axis: str | None = N
 
 def make_place(config: Mapping[str, Any]) -> Place:
     """Where ``config.data`` says that data are, and how they are read."""
-    path = lambda key: None if config[key] is None else pathlib.Path(config[key]).expanduser()
+    path = lambda key: pathlib.Path(os.path.expanduser(config[key])) if config[key] else None
     crop: Crop = "resized_crop_and_flip" if config["augment"] in CROPS else "center"
     return Place(
         data_dir=path("data_dir"),

@@ -15,7 +15,9 @@ import contextlib
 import dataclasses
 import functools
 import itertools
+import json
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,12 +30,13 @@ from har_jax.build import make_describe, make_method, make_place, num_steps
 from har_jax.config import flatten
 from har_jax.data import DataError, Examples, TrainingData, load, stratified_split
 from har_jax.files import read_arrays, write_arrays, write_json
-from har_jax.lock import locked
+from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
-from har_jax.processes import is_first, wait_for_all
+from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
+from har_jax.report.results import notes as results_notes
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.train.divergence import diverged
@@ -49,13 +52,15 @@ _PRETRAIN_KEYS = (*_COMMON_KEYS, "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
 _R_KEYS = ("regularizer.layers", "regularizer.reduction")
 _TRAIN_KEYS = (*_COMMON_KEYS, "train", "reweighting")
-# Where things are does not change what they are, nor does how many processes read them.
+# Where things are does not change what they are, nor does how many processes read them, nor what
+# to do with files that cannot be read, where none ended the run.
 _PLACES = (
     "data.data_dir",
     "data.root",
     "data.table",
     "data.imagenet_root",
     "data.workers",
+    "data.on_unreadable",
 )
 
 
@@ -116,10 +121,17 @@ class Experiment:
                 )
         with contextlib.ExitStack() as stack:
             if not all(entry.folder.is_complete() for entry in entries):
-                if is_first():
-                    stack.enter_context(locked(self._workdir))
-                _ = self._mesh
-                self._check_data(entries)  # what is wrong with it is told before stages begin
+                trouble = None
+                try:
+                    if is_first():
+                        stack.enter_context(locked(self._workdir))
+                    _ = self._mesh
+                    self._check_data(entries)  # what is wrong with it is told before stages begin
+                except (StageError, DataError, OSError) as error:
+                    trouble = error
+                whole = [stage, flatten(self._config), str(self._workdir.absolute())]
+                digest = "" if trouble else self._data.digest
+                agree(trouble, json.dumps([*whole, digest]))
             for entry in entries:
                 self._run_entry(entry)
                 wait_for_all("end of stage")
@@ -141,6 +153,7 @@ class Experiment:
             entry.folder.begin(self._data.digest)
         entry.run()
         if is_first():
+            refuse_moved(self._workdir)
             entry.folder.finish(self._data.digest)
 
     def _stages(self) -> list[_Stage]:
@@ -200,8 +213,10 @@ class Experiment:
                 validation_fraction=config.data.validation_fraction,
             )
             _check_channels(config.data, self._loaded)
+            made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
             for key, value in self._loaded.summary().items():
-                print(f"data: {key} {value}")
+                if self._loaded.noisy_classes or key not in made:
+                    print(f"data: {key} {value}")
         return self._loaded
 
     def _pretrain_size(self) -> int:
@@ -252,6 +267,15 @@ class Experiment:
             ids=np.arange(len(self._data.group_names)),
             smoothing=self._config.estimate.smoothing,
         )
+        wrong, guessing = np.mean(held_out["prediction"] != validation_labels), _guessing(labels)
+        if wrong >= guessing:
+            warnings.warn(
+                f"the pre-trained model errs on {100 * wrong:.0f}% of what it did not see, and "
+                f"always naming the most frequent class on {100 * guessing:.0f}%: what it says of "
+                "noise means little; train it longer (config.pretrain.epochs), or with another "
+                "learning rate",
+                stacklevel=2,
+            )
         self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
 
     def _run_train(self, name: str) -> None:
@@ -292,9 +316,17 @@ class Experiment:
 
     def _run_predict(self) -> None:
         config, data = self._config, self._data
+        held_out = None
+        if self._estimates:
+            held_out = read_arrays(self._pretrain.path / "held_out.npz")
         describe = make_describe(config, data.num_classes)
         describe_all = ByExample(describe, min(self._at_once, 256), self._mesh)
-        for name in self._train:
+        for name, folder in self._train.items():
+            if not any(folder.path.glob("checkpoints/*")):
+                raise StageError(
+                    f"{folder.path}/checkpoints is gone, from which --stage=predict restores a "
+                    f"network: delete {folder.path} to train it anew"
+                )
             strength = self._strength(name)
             _, state = self._trained(name, strength)
             if strength is None:
@@ -307,10 +339,11 @@ class Experiment:
                     factor,
                     data.class_names,
                     data.group_names,
+                    seen_before,
                 )
-                for split, examples, factor in (
-                    ("train", data.train, strength),
-                    ("test", data.test, None),
+                for split, examples, factor, seen_before in (
+                    ("train", data.train, strength, held_out),
+                    ("test", data.test, None, None),
                 )
             ]
             path = self._predict.path / f"{name}.{config.predictions}"
@@ -342,6 +375,8 @@ class Experiment:
         write_json(self._report.path / "results.json", results)
         write_page(self._report.path / "index.html", inputs, results)
         print(format_table(results))
+        for line in results_notes(results):
+            print(line)
         print(f"report: {self._report.path / 'index.html'}")
 
     def _write(self, path: pathlib.Path, **arrays: np.ndarray) -> None:
@@ -401,6 +436,11 @@ class Experiment:
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
+
+
+def _guessing(labels: np.ndarray) -> float:
+    """The error of always naming the most frequent class."""
+    return 1 - float(np.bincount(labels).max()) / len(labels)
 
 
 def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what is under way is finished and saved, in bounded time."""
+"""Ctrl-C, SIGTERM and a closed terminal: what is under way is saved, in bounded time."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SECONDS_TO_SAVE = 9.0  # of a command; what sent the signal may send SIGKILL after 10
 
 
@@ -27,7 +27,7 @@ class Interrupted(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def deferred() -> Iterator[Callable[[], bool]]:
-    """Holds Ctrl-C and SIGTERM back while the block runs.
+    """Holds :data:`SIGNALS` back while the block runs.
 
     Only in the main thread, the one that Python runs handlers in; in others nothing changes.
 
@@ -42,7 +42,9 @@ def deferred() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number)) for number in SIGNALS
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
     }
     try:
         yield lambda: bool(came)
@@ -54,13 +56,14 @@ def deferred() -> Iterator[Callable[[], bool]]:
 
 
 def end_in_time(seconds: float) -> None:
-    """Makes SIGTERM raise :class:`Interrupted`, as Ctrl-C does, and bounds what follows.
+    """Makes :data:`SIGNALS` raise :class:`Interrupted`, and bounds what follows.
 
     After a first signal the process has ``seconds`` to end, and a second one ends it at once,
     whatever it does then, be it compiling: as safely as SIGKILL would.
     """
-    signal.signal(signal.SIGINT, _raise)
-    signal.signal(signal.SIGTERM, _raise)
+    for number in SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, _raise)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)  # is written to even while Python is kept from running handlers

@@ -5,7 +5,6 @@ import datetime
 import json
 import os
 import pathlib
-import shutil
 import socket
 import sys
 import warnings
@@ -14,6 +13,8 @@ from collections.abc import Iterator
 from filelock import FileLock, Timeout
 
 from har_jax.files import write_json
+
+OWNER = ".owner.json"
 
 
 class LockError(OSError):
@@ -25,7 +26,7 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
     """Makes a workdir, and keeps other processes out of it while the block runs.
 
     The operating system holds the lock, and releases it when the process ends, however it does. A
-    workdir that the block leaves empty is removed again.
+    workdir that was made here, and that the block leaves empty, is removed again.
 
     Raises:
       LockError: at once, if another process is in there, or it cannot be written to.
@@ -34,7 +35,8 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
       UserWarning: if its file system knows no locks.
     """
     lock = FileLock(workdir / ".lock")
-    owner = workdir / ".owner.json"
+    owner = workdir / OWNER
+    made = not workdir.exists()
     try:
         workdir.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
@@ -57,10 +59,21 @@ def locked(workdir: pathlib.Path) -> Iterator[None]:
     try:
         yield
     finally:
-        owner.unlink(missing_ok=True)
-        if [path.name for path in workdir.iterdir()] in ([], [".lock"]):
-            shutil.rmtree(workdir)
+        with contextlib.suppress(OSError):  # what went wrong in the block matters more
+            owner.unlink(missing_ok=True)
+            if made and [path.name for path in workdir.iterdir()] in ([], [".lock"]):
+                (workdir / ".lock").unlink(missing_ok=True)
+                workdir.rmdir()
         lock.release()
+
+
+def refuse_moved(workdir: pathlib.Path) -> None:
+    """Raises :class:`LockError` if a locked workdir is no longer where it was."""
+    if not (workdir / OWNER).exists():
+        raise LockError(
+            f"{workdir} was moved or removed while this ran: what was written since lies in a new "
+            "folder of this name, and is not complete"
+        )
 
 
 def _this_process() -> dict[str, str | int]:

@@ -9,6 +9,8 @@ is WORKDIR/report/index.html. A config's keys and their defaults are in har_jax/
 for example --config.seed=1 --config.regularizer.strength=0.3.
 """
 
+import itertools
+import os
 import pathlib
 import re
 import warnings
@@ -52,7 +54,7 @@ def main(_: list[str]) -> None:
     use_compilation_cache()
     warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
-    workdir = pathlib.Path(_WORKDIR.value or f"runs/{name}").expanduser()
+    workdir = pathlib.Path(os.path.expanduser(_WORKDIR.value or f"runs/{name}"))
     if "://" in str(_WORKDIR.value):
         stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
@@ -82,6 +84,7 @@ def _parse(argv: list[str]) -> list[str]:
     if len(argv) == 1:
         stop("nothing to run: try --config=configs/digits.py, or --help")
     try:
+        _check_file(argv)
         _check_overrides(argv)
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
@@ -96,13 +99,24 @@ def _parse(argv: list[str]) -> list[str]:
     except flags.IllegalFlagValueError as error:
         stop(_wrong_value(str(error)))
     except OSError as error:
-        name = config_flags.get_config_filename(flags.FLAGS["config"])
-        stop(f"the config file {name} cannot be read: {error}")
+        stop(f"the config file cannot be read: {error}")
     except flags.Error as error:
         stop(str(error))
     except Exception as error:  # a config file is a program, and can fail in any way
         stop(_failing_file(error))
     return rest
+
+
+def _check_file(argv: list[str]) -> None:
+    """Before anybody else says it at length."""
+    for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+        name, equals, value = argument.partition("=")
+        path = pathlib.Path(value if equals else following)
+        if name in ("--config", "-config") and not path.is_file():
+            stop(
+                f"there is no config file {path}: give its path from {pathlib.Path.cwd()}; this "
+                "project's own are in the folder configs/ of its repository"
+            )
 
 
 def _check_overrides(argv: list[str]) -> None:

@@ -17,7 +17,11 @@ _FIND_PROCESSES = flags.DEFINE_bool(
     "find_processes", False, "Joins the processes that Slurm, Cloud TPU, GKE or MPI has started."
 )
 _PEER_TIMEOUT = flags.DEFINE_float(
-    "peer_timeout", 300.0, "Seconds to wait for the other processes.", lower_bound=1.0
+    "peer_timeout",
+    300.0,
+    "Seconds to wait for the other processes.",
+    lower_bound=1.0,
+    upper_bound=1e6,
 )
 
 
@@ -32,7 +36,7 @@ def check() -> None:
         stop("--find_processes and --coordinator exclude each other: remove one of the two")
     if number >= count:
         stop(f"--process_id={number} must be below --num_processes={count}")
-    if not re.fullmatch(r".+:\d{1,5}", address):
+    if not re.fullmatch(r".+:\d{1,5}", address) or int(address.rpartition(":")[2]) > 65535:
         stop(f"--coordinator={address} must be HOST:PORT")
 
 

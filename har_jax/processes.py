@@ -1,6 +1,7 @@
 """The processes of a run on several hosts: how they find each other, and who writes."""
 
 import contextlib
+import hashlib
 import os
 import socket
 import sys
@@ -8,9 +9,14 @@ import threading
 import time
 
 import jax
+import numpy as np
 from jax.experimental import multihost_utils
 
 HEARTBEAT_SECONDS = 30  # after which a process that is silent counts as gone
+
+
+_GO = b"har_jax: go\n"
+_ANSWER_SECONDS = 2  # for a line that is sent at once; strangers may send none
 
 
 class PeerError(OSError):
@@ -71,6 +77,34 @@ def connect_automatically(timeout: float) -> None:
     timer.cancel()
 
 
+def agree(trouble: Exception | None, digest: str) -> None:
+    """Lets all processes begin together, or none.
+
+    Args:
+      trouble: What went wrong here while the run was prepared.
+      digest: Of all that has to be the same everywhere.
+
+    Raises:
+      Exception: the trouble, if there is one.
+      PeerError: if another process has some, or another digest.
+    """
+    if jax.process_count() > 1:
+        own = np.frombuffer(hashlib.sha256(digest.encode()).digest(), np.uint8)
+        flagged = np.concatenate([own, np.array([trouble is not None], np.uint8)])
+        everyone = multihost_utils.process_allgather(flagged)
+        failed = np.flatnonzero(everyone[:, -1])
+        differing = np.flatnonzero(np.any(everyone[:, :-1] != everyone[0, :-1], axis=1))
+        if trouble is None and len(failed):
+            raise PeerError(f"process {failed[0]} cannot begin: its own output says why")
+        if trouble is None and len(differing):
+            raise PeerError(
+                f"process {differing[0]} has another config, other data or another --workdir than "
+                "process 0: give all the same command"
+            )
+    if trouble is not None:
+        raise trouble
+
+
 def is_first() -> bool:
     """Whether this is the process that writes files; the only one, where there is one."""
     return jax.process_index() == 0
@@ -86,15 +120,18 @@ def _gather(port: int, num_processes: int, timeout: float, end: float) -> None:
     """Waits for the others to report, and lets them go on."""
     missing = set(range(1, num_processes))
     with contextlib.ExitStack() as stack:
-        server = stack.enter_context(socket.create_server(("", port), backlog=num_processes))
+        try:
+            server = stack.enter_context(socket.create_server(("", port), backlog=num_processes))
+        except OSError as error:
+            raise PeerError(
+                f"port {port} of --coordinator cannot be opened here ({error.strerror}): take "
+                "another, on all hosts"
+            ) from error
         peers = []
         while missing:
             server.settimeout(max(0.01, end - time.monotonic()))
             try:
                 peer = stack.enter_context(server.accept()[0])
-                peer.settimeout(max(0.01, end - time.monotonic()))
-                missing.discard(int(peer.makefile("r").readline() or 0))
-                peers.append(peer)
             except TimeoutError:
                 names = ", ".join(map(str, sorted(missing)))
                 raise PeerError(
@@ -102,16 +139,18 @@ def _gather(port: int, num_processes: int, timeout: float, end: float) -> None:
                     f"host within {timeout:g} s: start them, with this host's address as "
                     "--coordinator"
                 ) from None
-            except (OSError, ValueError):  # somebody else's connection
-                continue
+            peer.settimeout(_ANSWER_SECONDS)
+            with contextlib.suppress(OSError, ValueError, KeyError):  # somebody else's connection
+                missing.remove(int(peer.makefile("rb").readline(20)))
+                peers.append(peer)
         for peer in peers:
-            peer.sendall(b"go\n")
+            peer.sendall(_GO)
 
 
 def _report(host: str, port: int, process_id: int, timeout: float, end: float) -> None:
     """Tells process 0 that this one is there, and waits for the others with it."""
-    answer = ""
-    while not answer:
+    answer = b""
+    while answer != _GO:
         left = end - time.monotonic()
         if left <= 0:
             raise PeerError(
@@ -121,8 +160,8 @@ def _report(host: str, port: int, process_id: int, timeout: float, end: float) -
         try:
             with socket.create_connection((host, port), timeout=left) as connection:
                 connection.sendall(f"{process_id}\n".encode())
-                answer = connection.makefile("r").readline()
+                answer = connection.makefile("rb").readline(20)
         except OSError:
             pass
-        if not answer:
+        if answer != _GO:
             time.sleep(min(0.2, max(0.0, left)))

@@ -93,7 +93,6 @@ def own_images() -> config_dict.ConfigDict:
     """ResNet-50 on images in files, for plain training and HAR."""
     config = base()
     config.data.source = "folder"
-    config.data.root = "images"
     config.data.image_size = 224
     config.data.augment = "resized_crop_and_flip"
     config.data.mean = (0.485, 0.456, 0.406)  # of ImageNet

@@ -7,7 +7,7 @@
 # are ended. DRY_RUN=1 prints the commands and starts nothing; PORT is 12321 by default.
 set -euo pipefail
 
-if [ $# -lt 2 ]; then
+if [ $# -lt 2 ] || ! [[ $1 =~ ^[0-9]+$ ]]; then
   sed -n '2,7s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
@@ -20,8 +20,10 @@ for argument in "$@"; do
 done
 
 pids=()
-end_all() {
-  [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
+ended=
+end_all() { # once: a second signal would not let them save
+  [ -n "$ended" ] || [ ${#pids[@]} -eq 0 ] || kill -TERM "${pids[@]}" 2>/dev/null || true
+  ended=yes
 }
 trap end_all INT TERM
 
@@ -42,10 +44,12 @@ done
 [ -z "${DRY_RUN:-}" ] || exit 0
 
 status=0
-for _ in "${pids[@]}"; do
-  wait -n || {
-    status=$?
+while [ -n "$(jobs -rp)" ]; do # a signal ends a wait, and not what is waited for
+  code=0
+  wait -n || code=$?
+  if [ "$code" -ne 0 ]; then
+    [ "$status" -ne 0 ] || status=$code
     end_all
-  }
+  fi
 done
 exit $status

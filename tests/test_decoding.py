@@ -48,7 +48,7 @@ def test_grey_values_are_kept_in_any_number_of_channels(mode, channels):
     assert np.all(pixels == 255)
 
 
-@pytest.mark.parametrize("kind", ["png", "tiff"])
+@pytest.mark.parametrize("kind", ["png", "tiff", "ppm"])
 def test_sixteen_bits_keep_the_upper_eight(kind):
     values = (np.arange(12).reshape(3, 4) * 5000).astype(np.uint16)
     pixels = decode_image(encoded(Image.fromarray(values), kind))

@@ -61,7 +61,8 @@ class TestMainJob:
         assert "har: step 14/14, loss" in run.stdout
         assert "mean R" in run.stdout
         assert "mean of noisy groups" in run.stdout
-        assert run.stderr == ""
+        warning = "har_jax: warning: the pre-trained model errs on"  # after two epochs it may
+        assert all(line.startswith(warning) for line in run.stderr.splitlines())
 
     def test_results(self, finished):
         results = json.loads((finished[0] / "report" / "results.json").read_text())

@@ -1,5 +1,6 @@
 """Jobs that are killed, interrupted, or lose their disk or their data, and go on."""
 
+import contextlib
 import pathlib
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from har_jax import config as har_config
 from har_jax.data.examples import DataError
 from har_jax.experiment import Experiment
 from har_jax.files import read_arrays
+from har_jax.train.metrics import MetricsWriter
 from har_jax.workdir import StageError
 from tests import tiny_tfds
 
@@ -102,6 +104,21 @@ def test_a_full_disk_is_one_line_and_the_job_goes_on_when_there_is_room(small_di
     assert "pretrain: step 20/20" in out
 
 
+def test_a_full_disk_is_told_of_metrics_too(small_disk):
+    def write_many():
+        with MetricsWriter(small_disk, 0) as writer:
+            writer.write({"step": 1, "loss": 1.0}, {})
+            with contextlib.suppress(OSError), (small_disk / "filler").open("wb", 0) as filler:
+                while True:
+                    filler.write(bytes(4096))
+            for step in range(2, 10_000):
+                writer.write({"step": step, "loss": 1.0}, {})
+
+    with pytest.raises(OSError, match=r"step \d+ cannot be written to .*No space left"):
+        write_many()
+
+
+@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
 class TestOtherData:
     @pytest.fixture
     def experiment(self, tmp_path):

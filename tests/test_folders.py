@@ -39,6 +39,21 @@ def test_a_flat_folder_is_split_by_classes(tmp_path):
     assert len(opened(tmp_path, test_fraction=0.5).test) == 20
 
 
+def test_a_class_may_be_a_link_or_be_called_train(tmp_path):
+    write_folder(tmp_path, {"train/steam": 5, "car": 5})
+    (tmp_path / "boat").symlink_to(tmp_path / "car")
+    data = opened(tmp_path)
+    assert data.class_names == ("boat", "car", "train")
+    assert len(data.train) + len(data.test) == 15
+
+
+def test_names_that_are_no_unicode_are_refused(tmp_path):
+    write_folder(tmp_path, {"a": 2, "b": 2})
+    os.rename(tmp_path / "a" / "000.jpg", os.fsencode(tmp_path / "a") + b"/\xff.jpg")
+    with pytest.raises(DataError, match="is not UTF-8: rename it"):
+        opened(tmp_path)
+
+
 def test_splits_have_one_class_map(tmp_path):
     write_folder(tmp_path, {"train/b": 3, "train/c": 2, "val/a": 1, "val/c": 1})
     with pytest.warns(UserWarning, match="no training example is of class a"):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from har_jax import lock
-from har_jax.lock import LockError, locked
+from har_jax.lock import LockError, locked, refuse_moved
 
 
 def test_a_second_one_is_refused_and_told_of_the_first(tmp_path):
@@ -44,6 +44,24 @@ def test_an_empty_workdir_is_removed(tmp_path):
     with pytest.raises(ZeroDivisionError), locked(workdir):
         _ = 1 / 0
     assert not workdir.exists()
+
+
+def test_what_was_there_stays(tmp_path, small_disk):
+    link = tmp_path / "link"
+    (tmp_path / "folder").mkdir()
+    link.symlink_to(tmp_path / "folder")
+    for workdir in (link, small_disk):
+        with pytest.raises(ZeroDivisionError), locked(workdir):
+            _ = 1 / 0
+        assert workdir.is_dir()
+
+
+def test_a_workdir_that_was_moved_is_noticed(tmp_path):
+    with locked(tmp_path / "run"):
+        refuse_moved(tmp_path / "run")
+        (tmp_path / "run").rename(tmp_path / "moved")
+        with pytest.raises(LockError, match="run was moved or removed while this ran"):
+            refuse_moved(tmp_path / "run")
 
 
 def test_where_nothing_can_be_written(small_disk):

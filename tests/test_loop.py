@@ -192,8 +192,14 @@ def test_steps_that_are_not_finite_can_be_skipped(tmp_path, what):
     steady = run(tmp_path / "none", method=unsteady([], what), on_nonfinite="skip", steps=1)
     one = run(tmp_path / "one", method=unsteady([2], what), on_nonfinite="skip", steps=2)
     chex.assert_trees_all_equal(one.params, steady.params)
-    with pytest.raises(FloatingPointError, match="none of the 3 steps up to step 3 was finite"):
-        run(tmp_path / "all", method=unsteady([1, 2, 3], what), on_nonfinite="skip")
+    with pytest.raises(
+        FloatingPointError, match="none of the last 7 steps up to step 7 was finite"
+    ):
+        run(tmp_path / "all", method=unsteady(range(1, 8), what), on_nonfinite="skip")
+    run(tmp_path / "first", method=unsteady([1, 2, 3, 7], what), on_nonfinite="skip")
+    records = read_metrics(tmp_path / "first" / "metrics.jsonl")
+    assert [record["skipped"] for record in records] == [3, 0, 1]
+    assert ["loss" in record for record in records] == [False, True, False]
 
 
 def test_evaluation_takes_every_example_once_whatever_the_batch():

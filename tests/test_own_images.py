@@ -47,6 +47,7 @@ def own(source, **data):
     return config
 
 
+@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
 def test_a_folder_goes_through_all_stages(root, tmp_path):
     config = own("folder", root=str(root))
     config.data.noise.kind, config.data.noise.rate = "symmetric", 0.3
@@ -68,9 +69,14 @@ def test_a_folder_goes_through_all_stages(root, tmp_path):
     np.testing.assert_allclose(table["label_probability"], np.exp(-np.array(table["loss"])), 1e-4)
     assert set(table["strength"][32:]) == {None}
     assert min(table["norm"]) > 0
+    held_out = read_arrays(tmp_path / "pretrain" / "held_out.npz")
+    losses = np.array(table["held_out_loss"][:32], float)
+    np.testing.assert_allclose(losses[held_out["index"]], held_out["loss"], rtol=1e-6)
+    assert np.isnan(losses).sum() == 16
     assert table["prediction"][0] in ("cat", "dog", "eel")
 
 
+@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
 def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
     lines = ["path,label,group,split"]
     for number, path in enumerate(sorted(root.glob("*/*"))):
@@ -93,7 +99,8 @@ def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
         assert strength == pytest.approx(strengths[group])
 
 
-def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path):
+@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path, capsys):
     write_folder(tmp_path / "images", {"cat": 10, "dog": 10})
     for path in sorted((tmp_path / "images").glob("*/00[0-2].*")):
         path.write_bytes(path.read_bytes()[:50])
@@ -106,6 +113,7 @@ def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path):
         experiment.run()
     results = json.loads((tmp_path / "skip" / "report" / "results.json").read_text())
     counts = results["unreadable"]["har"]
+    assert "could not be read, and are left out" in capsys.readouterr().out
     assert counts["train"] + counts["test"] == 6
     with pytest.warns(UserWarning, match="it and others like it are left out"):
         experiment.run("predict")

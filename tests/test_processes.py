@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -56,8 +57,6 @@ def ends_of(processes, timeout=60):
 
 @pytest.fixture
 def port():
-    import socket
-
     with socket.socket() as free:
         free.bind(("", 0))
         return free.getsockname()[1]
@@ -115,6 +114,20 @@ def test_processes_that_are_missing_are_named(tmp_path, port, number, message, m
     (line,) = log.read_text().splitlines()
     assert re.search(message, line)
     assert not (tmp_path / "run").exists()
+
+
+def test_processes_that_differ_do_not_begin(tmp_path, port):
+    logs = [tmp_path / name for name in ("0.log", "1.log")]
+    stranger = socket.socket()
+    pair = [start(tmp_path / "a", logs[0], port, 0)]
+    while stranger.connect_ex(("localhost", port)):
+        time.sleep(0.05)  # one that connects, and says nothing
+    pair.append(start(tmp_path / "b", logs[1], port, 1))
+    with stranger:
+        assert ends_of(pair) == [1, 1]
+    for log in logs:
+        assert "process 1 has another config, other data or another --workdir" in log.read_text()
+    assert not (tmp_path / "a").exists()
 
 
 @pytest.mark.parametrize(

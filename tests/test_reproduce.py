@@ -24,6 +24,8 @@ from har_jax.reproduce.tables import (
     paper,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 

@@ -90,7 +90,7 @@ def _open(file: File) -> Image.Image:
 
 
 def _converted(image: Image.Image, channels: int) -> Image.Image:
-    if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format == "PNG"):
+    if image.mode in _SIXTEEN_BITS or (image.mode == "I" and image.format in ("PNG", "PPM")):
         image = Image.fromarray((np.asarray(image).astype(np.int64) // 256).astype(np.uint8))
     elif image.mode in ("I", "F"):
         raise ValueError(

@@ -6,7 +6,7 @@ import functools
 import os
 import pathlib
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -53,13 +53,14 @@ def list_folder(root: pathlib.Path) -> Listing:
     Raises:
       DataError: if there is no such folder, or no image in it.
     """
-    root = root.expanduser().resolve()
+    root = root.resolve()
     if not root.is_dir():
         raise DataError(f"config.data.root={str(root)!r} is no folder")
     folders = {"train": root}
-    if (root / "train").is_dir():
+    inside = {path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "."}
+    if "train" in inside and inside <= {"train", *TEST_NAMES}:  # and not one class of several
         folders["train"] = root / "train"
-        tests = [root / name for name in TEST_NAMES if (root / name).is_dir()]
+        tests = [root / name for name in TEST_NAMES if name in inside]
         if len(tests) > 1:
             names = " and ".join(path.name for path in tests)
             raise DataError(f"{root} has {names}, and one can be tested on: rename the other")
@@ -93,8 +94,8 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
       DataError: if the table lacks a column or has an empty cell, an unknown split, or a path
         without a file.
     """
-    table = table.expanduser().resolve()
-    root = table.parent if root is None else root.expanduser().resolve()
+    table = table.resolve()
+    root = table.parent if root is None else root.resolve()
     paths: dict[str, list[str]] = {}
     labels: dict[str, list[str]] = {}
     groups: dict[str, list[str]] = {}
@@ -113,9 +114,10 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
                     if not (row[name] or "").strip():
                         raise DataError(f"{where} has no {name}")
                 split = _split(row.get("split") or "train", where)
-                if not (root / row["path"]).is_file():
-                    raise DataError(f"{where}: there is no file {root / row['path']}")
-                paths.setdefault(split, []).append(row["path"])
+                path = row["path"].strip()
+                if not (root / path).is_file():
+                    raise DataError(f"{where}: there is no file {root / path}")
+                paths.setdefault(split, []).append(path)
                 labels.setdefault(split, []).append(row["label"].strip())
                 groups.setdefault(split, []).append((row.get("group") or "").strip())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -159,20 +161,33 @@ def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: i
 
 
 def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The image files in a folder and in those below, sorted; hidden ones are left out."""
-    found: list[pathlib.Path] = []
-    seen: set[str] = set()
-    for place, folders, files in os.walk(folder, followlinks=True):
-        if (real := os.path.realpath(place)) in seen:  # a link that leads back
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += [
-            pathlib.Path(place) / name
-            for name in sorted(files)
-            if not name.startswith(".") and pathlib.Path(name).suffix.lower() in SUFFIXES
-        ]
+    """The image files in a folder and in those below, sorted; hidden ones are left out.
+
+    Raises:
+      DataError: if a folder cannot be read, or a name is no Unicode.
+    """
+
+    def walk(place: pathlib.Path, above: frozenset[str]) -> Iterator[pathlib.Path]:
+        real = os.path.realpath(place)
+        if real in above:  # a link that leads back
+            return
+        for entry in sorted(place.iterdir()):
+            if entry.name.startswith("."):
+                continue
+            if entry.is_dir():
+                yield from walk(entry, above | {real})
+            elif entry.suffix.lower() in SUFFIXES:
+                yield entry
+
+    try:
+        found = list(walk(folder, frozenset()))
+    except OSError as error:
+        raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
+    for path in found:
+        try:
+            str(path).encode()
+        except UnicodeEncodeError as error:
+            raise DataError(f"the name {str(path)!r} is not UTF-8: rename it") from error
     return found
 
 

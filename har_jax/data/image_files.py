@@ -2,10 +2,13 @@
 
 import dataclasses
 import hashlib
+import multiprocessing
 import os
 import pathlib
+import signal
+import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 import grain
@@ -73,14 +76,17 @@ class ImageFiles:
         """Of the files' names and sizes, which takes no reading.
 
         Raises:
-          DataError: if one is not there.
+          DataError: if one is not there, and such files are not to be skipped.
         """
         sha = hashlib.sha256()
         for path in self.paths.tolist():
             try:
                 size = os.stat(self.root / path).st_size
             except OSError as error:
-                raise DataError(f"{self.root / path} cannot be found: {error.strerror}") from error
+                if self.reading.on_unreadable == "stop":
+                    message = f"{self.root / path} cannot be found: {error.strerror}"
+                    raise DataError(message) from error
+                size = -1
             sha.update(f"{path}\0{size}\0".encode())
         return sha.digest()
 
@@ -137,9 +143,9 @@ def read(
         options = grain.MultiprocessingOptions(
             num_workers=files.reading.workers, per_worker_buffer_size=_AHEAD
         )
-        batches = batches.mp_prefetch(options)
+        batches = batches.mp_prefetch(options, worker_init_fn=_begin_worker)
     told = False
-    for batch in batches:
+    for batch in _alive(batches):
         if np.any(batch.unreadable >= 0) and not told:
             problem = _problem(files, batch.unreadable)
             if files.reading.on_unreadable == "stop":
@@ -150,6 +156,29 @@ def read(
             warnings.warn(f"{problem}: it and others like it are left out", stacklevel=2)
             told = True
         yield batch
+
+
+def _begin_worker(*_: int) -> None:
+    """Leaves Ctrl-C to the process that asks for images, and ends with it, however it ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _alive(batches: Iterable[Decoded]) -> Iterator[Decoded]:
+    try:
+        yield from batches
+    except RuntimeError as error:  # Grain's word for a process that is gone
+        raise DataError(
+            f"a process that decodes images has ended ({error}): memory may be short; take fewer "
+            "config.data.workers"
+        ) from error
 
 
 @dataclasses.dataclass(frozen=True)

@@ -30,7 +30,7 @@ def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | Non
     Raises:
       DataError: if a list is not there, or says something that is none of it.
     """
-    root = root.expanduser().resolve()
+    root = root.resolve()
     parts, num_classes = SUBSETS[subset]
     synsets = [line.split(maxsplit=1)[0] for line in _lines(root / "info" / "synsets.txt")]
     classes = synsets[:num_classes]
@@ -46,7 +46,7 @@ def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | Non
         ],
     }
     if imagenet is not None:
-        imagenet = imagenet.expanduser().resolve()
+        imagenet = imagenet.resolve()
         folders = [imagenet / name for name in classes if (imagenet / name).is_dir()]
         if not folders:
             raise DataError(

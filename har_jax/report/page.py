@@ -8,7 +8,7 @@ from typing import Any
 
 from har_jax.files import write_text
 from har_jax.report import figures
-from har_jax.report.results import Inputs
+from har_jax.report.results import Inputs, notes
 from har_jax.report.table import rows_of
 
 _STYLE = """
@@ -52,7 +52,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             "Training",
             figures.training_curves(inputs.metrics)
             + "<p>On augmented batches, with the labels that are trained on, wrong ones too."
-            f"{_skipped(results)}</p>",
+            f"{_notes(results)}</p>",
         ),
         ("Data", _listing(results["data"])),
         ("Config", _listing(results["config"])),
@@ -94,11 +94,8 @@ def _other_tests(results: Mapping[str, Any]) -> str:
     return f"<ul>{''.join(f'<li>{html.escape(line)}</li>' for line in lines)}</ul>" if lines else ""
 
 
-def _skipped(results: Mapping[str, Any]) -> str:
-    """Which runs left steps out that were not finite."""
-    counts = {run: count for run, count in results["skipped_steps"].items() if count}
-    told = "".join(f" {run} left out {count} steps." for run, count in counts.items())
-    return html.escape(told)
+def _notes(results: Mapping[str, Any]) -> str:
+    return html.escape("".join(f" {line}." for line in notes(results)))
 
 
 def _table(results: Mapping[str, Any]) -> str:

@@ -125,6 +125,21 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     }
 
 
+def notes(results: Mapping[str, Any]) -> list[str]:
+    """What has to be said beside the numbers: of files and steps that were left out."""
+    unreadable = {
+        split: max(counts[split] for counts in results["unreadable"].values())
+        for split in ("train", "test")
+    }
+    lines = [
+        f"{count} {split} images could not be read, and are left out"
+        for split, count in unreadable.items()
+        if count
+    ]
+    skipped = {run: count for run, count in results["skipped_steps"].items() if count}
+    return lines + [f"{run} left out {count} steps" for run, count in skipped.items()]
+
+
 def parts(data: TrainingData) -> dict[str, tuple[int, ...]]:
     """The groups that are averaged over: all, noisy, rare, and clean, which is not noisy."""
     every = tuple(range(len(data.group_names)))

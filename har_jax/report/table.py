@@ -5,24 +5,36 @@ from typing import Any
 
 
 def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int]:
-    """The table's head, its rows, and how many of these are groups, before the means."""
+    """The table's head, its rows, and how many of these are groups, before the means.
+
+    What only a protocol that corrupts labels knows is left out where there is none.
+    """
     methods = list(results["means"])
     estimated = any(group["tau"] is not None for group in results["groups"])
-    head = ["group", "n", "mislabelled", *(["val. error", "tau"] if estimated else [])]
+    corrupted = any(group["noisy"] or group["mislabelled"] for group in results["groups"])
+    head = [
+        "group",
+        "n",
+        *(["mislabelled"] if corrupted else []),
+        *(["val. error", "tau"] if estimated else []),
+    ]
+    blanks = [""] * (len(head) - 1)
     head += [f"strength {method}" for method in methods if method != "erm"]
     head += [f"accuracy {method}" for method in methods]
     rows = []
     for group in results["groups"]:
         marks = [mark for mark in ("noisy", "rare") if group[mark]]
         name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
-        row = [name, str(group["n"]), str(group["mislabelled"])]
+        row = [name, str(group["n"]), *([str(group["mislabelled"])] if corrupted else [])]
         if estimated:
             row += [_percent(group["validation_error"]), _number(group["tau"])]
         row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
         row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)
-    for part in next(iter(results["means"].values())):
-        row = [f"mean of {part} groups", *[""] * (4 if estimated else 2)]
+    for part, mean in next(iter(results["means"].values())).items():
+        if mean["strength"] is None or (part == "clean" and not corrupted):
+            continue
+        row = [f"mean of {part} groups", *blanks]
         row += [_number(results["means"][m][part]["strength"]) for m in methods if m != "erm"]
         row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)

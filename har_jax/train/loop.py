@@ -22,6 +22,8 @@ from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, axis_of, data_mesh, m
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.progress import Progress
 
+_MOST_SKIPPED = 100  # one behind the other
+
 
 def fit(
     method: Method,
@@ -64,7 +66,7 @@ def fit(
       mesh: Of :func:`har_jax.train.mesh.data_mesh`; the first device by default.
       on_nonfinite: What a step does after which a metric or a number of the state is not finite:
         end the run, or change nothing but the count of steps. Records then have ``skipped``, the
-        number of such steps so far.
+        number of such steps among theirs, and means of the others, if there are any.
       steps_per_dispatch: At most; 1 by default on CPU, 50 elsewhere. All from 2 on give the same
         bits.
 
@@ -72,8 +74,8 @@ def fit(
       The method's state after the last step.
 
     Raises:
-      FloatingPointError: if a step is not finite and to end the run, or if all steps of a record
-        were skipped. Checkpoints are of before.
+      FloatingPointError: if a step is not finite and to end the run, or if all steps of a run,
+        or of records of 100 steps together, were skipped. Checkpoints are of before.
       Interrupted: after Ctrl-C or SIGTERM, with a checkpoint of the last step that was made.
       CheckpointError: if a checkpoint cannot be saved, or none restored.
       ValueError: if the folder holds a run of more steps.
@@ -101,7 +103,7 @@ def fit(
             MetricsWriter(directory, resume_step=start, writes=is_first()) as writer,
             Progress(title, start, steps, batch_size) as progress,
         ):
-            outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress)
+            outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress, steps)
             pace = _Pace(most)
             several = jax.process_count() > 1
             done, stop = start, False
@@ -174,10 +176,12 @@ class _Outcome:
         checkpoints: Checkpoints,
         writer: MetricsWriter,
         progress: Progress,
+        steps: int,
     ) -> None:
         self._title, self._skips = title, on_nonfinite == "skip"
         self._checkpoints = checkpoints
         self._writer, self._progress = writer, progress
+        self._steps, self._barren = steps, 0
 
     def settle(self, dispatch: _Dispatch) -> None:
         failure = first_failure(jax.device_get(dispatch.finite))
@@ -192,12 +196,18 @@ class _Outcome:
         if dispatch.at is None:
             return
         metrics, skipped = jax.device_get(dispatch.totals)
-        if skipped and any(value.weight == 0 for value in metrics.values()):
-            raise diverged(
-                f"{self._title}: none of the {skipped} steps up to step {dispatch.done} was finite"
-            )
         # On the host: on the device the division would wait for the steps that are under way.
-        means = {name: float(value.total / value.weight) for name, value in metrics.items()}
+        means = {
+            name: float(value.total / value.weight)
+            for name, value in metrics.items()
+            if value.weight or not skipped
+        }
+        self._barren = 0 if means else self._barren + int(skipped)
+        if self._barren >= min(_MOST_SKIPPED, self._steps):
+            raise diverged(
+                f"{self._title}: none of the last {self._barren} steps up to step {dispatch.done} "
+                "was finite"
+            )
         record = {**dispatch.at, **means, **({"skipped": int(skipped)} if self._skips else {})}
         self._writer.write(record, {"examples_per_second": self._progress.report(record)})
 

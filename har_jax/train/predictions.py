@@ -57,6 +57,7 @@ def to_table(
     strength: Float[np.ndarray, " n"] | None,
     class_names: Sequence[str],
     group_names: Sequence[str],
+    held_out: Mapping[str, np.ndarray] | None = None,
 ) -> pyarrow.Table:
     """One row for each example of a split: what is known of it, and what is said.
 
@@ -67,11 +68,18 @@ def to_table(
       strength: The factor of R in training; None of a test set, which has none.
       class_names: ``K`` names.
       group_names: ``G`` names.
+      held_out: ``index``, ``prediction`` and ``loss`` of the examples that the pre-trained model
+        did not see, which are the fairest witnesses of a wrong label; null of others.
     """
     size = len(examples)
     names, groups = np.array(class_names), np.array(group_names)
     readable = columns["prediction"] >= 0
     null = lambda values: pyarrow.array(values, mask=~readable)
+    unseen = np.full(size, -1), np.full(size, np.nan)
+    if held_out is not None:
+        unseen[0][held_out["index"]] = held_out["prediction"]
+        unseen[1][held_out["index"]] = held_out["loss"]
+    not_held_out = unseen[0] < 0
     if isinstance(examples.inputs, ImageFiles):
         paths = {"path": pyarrow.array(examples.inputs.paths.tolist())}
     else:
@@ -88,8 +96,13 @@ def to_table(
                 name: null(columns[name].astype(np.float64))
                 for name in ("probability", "label_probability", "loss", "norm")
             },
+            "held_out_prediction": pyarrow.array(
+                names[unseen[0]].tolist(), pyarrow.string(), mask=not_held_out
+            ),
+            "held_out_loss": pyarrow.array(unseen[1], pyarrow.float64(), mask=not_held_out),
             "strength": pyarrow.array(
                 np.zeros(size) if strength is None else strength,
+                pyarrow.float64(),
                 mask=np.full(size, strength is None),
             ),
         }
