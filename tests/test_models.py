@@ -32,7 +32,7 @@ def test_resnet_depths_that_do_not_exist_are_refused():
         count(CifarResNet(num_classes=10, depth=30), (1, 32, 32, 3))
 
 
-@pytest.mark.parametrize("kind", NORMS)
+@pytest.mark.parametrize("kind", sorted({*NORMS} - {"sync_batch"}))  # which needs an axis
 def test_taps_lie_before_scale_and_bias(kind):
     model = Norm(kind)
     x = np.random.default_rng(0).normal(2.0, 3.0, size=(4, 5, 5, 8)).astype(np.float32)
