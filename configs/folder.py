@@ -1,7 +1,7 @@
 """ResNet-50 on a person's own images: --config.data.root=FOLDER, with a folder for each class.
 
-For a table of paths and labels: --config.data.source=csv --config.data.table=FILE.csv. A trial on
-a CPU: --config.model.depth=14 --config.data.image_size=64 --config.batch_size=32.
+For a table of paths and labels: --config.data.source=csv --config.data.table=FILE.csv. README has
+the options for a trial on a CPU.
 """
 
 from har_jax import recipes

@@ -1,5 +1,6 @@
 """From a config's sections to models, optimizers and methods."""
 
+import dataclasses
 import math
 import os
 import pathlib
@@ -14,7 +15,7 @@ from ml_collections import config_dict
 
 from har_jax import methods
 from har_jax.config import MODELS
-from har_jax.data.decoding import CROPS, Crop
+from har_jax.data.decoding import CROPS
 from har_jax.data.image_files import Reading
 from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.sources import Place
@@ -46,20 +47,19 @@ def make_model(config: Mapping[str, Any], num_classes: int, axis: str | None = N
 def make_place(config: Mapping[str, Any]) -> Place:
     """Where ``config.data`` says that data are, and how they are read."""
     path = lambda key: pathlib.Path(os.path.expanduser(config[key])) if config[key] else None
-    crop: Crop = "resized_crop_and_flip" if config["augment"] in CROPS else "center"
+    given = lambda *keys: {key: config[key] for key in keys if config[key] is not None}
+    reading = Reading(**given("workers", "on_unreadable"))
+    if config["image_size"] is not None:
+        reading = dataclasses.replace(reading, size=config["image_size"])
+    if config["augment"] in CROPS:
+        reading = dataclasses.replace(reading, crop=config["augment"])
     return Place(
         data_dir=path("data_dir"),
         root=path("root"),
         table=path("table"),
-        subset=config["subset"] or "mini",
         imagenet_root=path("imagenet_root"),
-        reading=Reading(
-            size=config["image_size"] or 224,
-            crop=crop,
-            workers=config["workers"] or 0,
-            on_unreadable=config["on_unreadable"] or "stop",
-        ),
-        test_fraction=0.2 if config["test_fraction"] is None else config["test_fraction"],
+        reading=reading,
+        **given("subset", "test_fraction"),
     )
 
 

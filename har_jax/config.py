@@ -42,11 +42,12 @@ DTYPES = ("float32", "bfloat16")
 _FILES = ("image_size", "workers", "on_unreadable")
 SOURCES: Mapping[str, Sequence[str]] = {
     "digits": (),
-    "tfds": ("data_dir",),
+    "tfds": (),
     "folder": ("root", "test_fraction", *_FILES),
     "csv": ("root", "table", "test_fraction", *_FILES),
     "webvision": ("root", "subset", "imagenet_root", *_FILES),
 }
+_NEEDED = {"folder": ("root",), "csv": ("table",), "webvision": ("root",)}
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
 IMBALANCES: Mapping[str, Sequence[str]] = {
     "none": (),
@@ -76,9 +77,8 @@ def base() -> config_dict.ConfigDict:
             "imagenet_root": optional(str),  # ImageNet's validation images by synset, to test on
             "image_size": optional(int),  # to which images in files are resized; None: 224
             "workers": optional(int),  # processes that decode images; None: threads of this one
-            "on_unreadable": optional(
-                str
-            ),  # a file that cannot be decoded; None: "stop"; or "skip"
+            # What to do with files that cannot be decoded; None: "stop"; or "skip".
+            "on_unreadable": optional(str),
             "test_fraction": optional(float),  # where no split is tested on; None: 0.2
             "train_size": optional(int),  # None: the whole training set
             "augment": "none",  # or one of AUGMENTATIONS, or of CROPS for images in files
@@ -214,6 +214,8 @@ def _type(config: config_dict.ConfigDict, key: str) -> type:
 def _check_choices(flat: Mapping[str, Any]) -> None:
     for key, choices in {
         "data.augment": (*AUGMENTATIONS, *CROPS),
+        "data.subset": SUBSETS,
+        "data.on_unreadable": get_args(OnUnreadable),
         "data.evaluate_on": EVALUATIONS,
         "data.noise.kind": NOISES,
         "data.imbalance.kind": IMBALANCES,
@@ -227,13 +229,19 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "regularizer.layers": FILTERS,
         "regularizer.reduction": REDUCTIONS,
     }.items():
-        _one_of(key, flat[key], choices)
+        if flat[key] is not None:  # which only keys can be whose default it is
+            _one_of(key, flat[key], choices)
     if not is_known(flat["data.source"]):
         raise ConfigError(
             f"config.data.source={flat['data.source']!r} is unknown: take digits, folder, csv, "
             "webvision, or tfds:NAME such as tfds:cifar10"
         )
-    _check_source(flat)
+    if flat["data.augment"] in CROPS and "image_size" not in SOURCES[_kind(flat["data.source"])]:
+        raise ConfigError(
+            f"config.data.augment={flat['data.augment']!r} is of images in files, and "
+            f"config.data.source={flat['data.source']!r} has arrays: take one of "
+            f"{', '.join(AUGMENTATIONS)}"
+        )
     if not flat["methods"]:
         raise ConfigError(f"config.methods is empty: name some of {', '.join(METHODS)}")
     for method in flat["methods"]:
@@ -245,40 +253,18 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
     if len(set(flat["methods"])) < len(flat["methods"]):
         raise ConfigError(f"config.methods={flat['methods']} names a method twice: remove one")
 
-    _check_read(flat, "data", "evaluate_on", EVALUATIONS, required=True)
-    _check_read(flat, "data.noise", "kind", NOISES, required=True)
-    _check_read(flat, "data.imbalance", "kind", IMBALANCES, required=True)
-    _check_read(flat, "model", "name", MODELS, required=False)
-    _check_read(flat, "optimizer", "name", OPTIMIZERS, required=False)
-    _check_read(flat, "optimizer", "schedule", SCHEDULES, required=True)
+    _check_read(flat, "data", "source", SOURCES, needed=_NEEDED)
+    _check_read(flat, "data", "evaluate_on", EVALUATIONS, needed=EVALUATIONS)
+    _check_read(flat, "data.noise", "kind", NOISES, needed=NOISES)
+    _check_read(flat, "data.imbalance", "kind", IMBALANCES, needed=IMBALANCES)
+    _check_read(flat, "model", "name", MODELS, needed={})
+    _check_read(flat, "optimizer", "name", OPTIMIZERS, needed={})
+    _check_read(flat, "optimizer", "schedule", SCHEDULES, needed=SCHEDULES)
 
 
-def _check_source(flat: Mapping[str, Any]) -> None:
-    source = flat["data.source"]
-    reads = SOURCES[source.partition(":")[0]]
-    for option in sorted({option for options in SOURCES.values() for option in options}):
-        if option == "data_dir":  # harmless, and said for all configs of a kind
-            continue
-        if flat[f"data.{option}"] is not None and option not in reads:
-            readers = [name for name, options in SOURCES.items() if option in options]
-            raise ConfigError(
-                f"config.data.{option}={flat[f'data.{option}']!r} is not read by "
-                f"config.data.source={source!r}, only by {', '.join(readers)}: remove one of both"
-            )
-    for needed, option in (("folder", "root"), ("csv", "table"), ("webvision", "root")):
-        if source == needed and not flat[f"data.{option}"]:
-            raise ConfigError(
-                f"config.data.{option} is not set, but config.data.source={source!r} needs it"
-            )
-    if flat["data.augment"] in CROPS and "image_size" not in reads:
-        raise ConfigError(
-            f"config.data.augment={flat['data.augment']!r} is of images in files, and "
-            f"config.data.source={source!r} has arrays: take one of {', '.join(AUGMENTATIONS)}"
-        )
-    if flat["data.subset"] is not None:
-        _one_of("data.subset", flat["data.subset"], SUBSETS)
-    if flat["data.on_unreadable"] is not None:
-        _one_of("data.on_unreadable", flat["data.on_unreadable"], get_args(OnUnreadable))
+def _kind(choice: str) -> str:
+    """Of a choice that goes on behind a colon, as ``tfds:NAME`` does, what is before it."""
+    return choice.partition(":")[0]
 
 
 def _one_of(key: str, value: Any, choices: Iterable[str]) -> None:
@@ -293,19 +279,20 @@ def _check_read(
     selector: str,
     choices: Mapping[str, Sequence[str]],
     *,
-    required: bool,
+    needed: Mapping[str, Sequence[str]],
 ) -> None:
     """An option must be set if the choice needs it, and must not be if nobody reads it."""
     chosen = flat[f"{section}.{selector}"]
-    for option in {option for options in choices.values() for option in options}:
+    kind = _kind(chosen)
+    for option in sorted({option for options in choices.values() for option in options}):
         key = f"{section}.{option}"
-        if flat[key] is not None and option not in choices[chosen]:
+        if flat[key] is not None and option not in choices[kind]:
             readers = [name for name, options in choices.items() if option in options]
             raise ConfigError(
                 f"config.{key}={flat[key]!r} is not read by config.{section}.{selector}="
                 f"{chosen!r}, only by {', '.join(readers)}: remove one of the two"
             )
-        if flat[key] is None and required and option in choices[chosen]:
+        if flat[key] in (None, "") and option in needed.get(kind, ()):
             raise ConfigError(
                 f"config.{key} is not set, but config.{section}.{selector}={chosen!r} needs it"
             )

@@ -35,8 +35,7 @@ from har_jax.methods import Method
 from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
-from har_jax.report.results import Inputs, summarize
-from har_jax.report.results import notes as results_notes
+from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.train.divergence import diverged
@@ -256,7 +255,8 @@ class Experiment:
 
     def _run_estimate(self) -> None:
         labels = self._data.train.labels
-        held_out = read_arrays(self._pretrain.path / "held_out.npz")
+        held_out = self._held_out()
+        assert held_out is not None  # this stage is of methods that need it
         validation_labels = labels[held_out["index"]]
         groups = self._data.train.group_ids()
         read = held_out["prediction"] >= 0
@@ -280,15 +280,14 @@ class Experiment:
 
     def _run_train(self, name: str) -> None:
         data, folder = self._data, self._train[name].path
-        strength = self._strength(name)
-        method, state = self._trained(name, strength)
+        method, state, strength = self._trained(name)
         train, test, *others = self._evaluate(
             name, method, state, data.train, data.test, *data.others.values()
         )
         results = {"test": test, **dict(zip(data.others, others, strict=True))}
         self._write(
             folder / "evaluation.npz",
-            strength=np.zeros(len(data.train)) if strength is None else strength,
+            strength=strength,
             train_loss=train.loss,
             train_prediction=train.prediction,
             test_loss=test.loss,
@@ -297,9 +296,12 @@ class Experiment:
             **{f"{name}_prediction": results[name].prediction for name in data.others},
         )
 
-    def _trained(self, name: str, strength: np.ndarray | None) -> tuple[Method, Any]:
-        """A method and its state after training, which is restored where that is done."""
-        config, train = self._config, self._data.train
+    def _trained(self, name: str) -> tuple[Method, Any, np.ndarray]:
+        """A method, its state after training, restored where that is done, and its strengths.
+
+        The last are the factors of R of all training examples, 0 where nothing is regularized.
+        """
+        config, train, strength = self._config, self._data.train, self._strength(name)
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": train.labels}
         if strength is not None:
             arrays["strength"] = strength.astype(np.float32)
@@ -312,13 +314,12 @@ class Experiment:
             axis=axis_of(self._mesh),
         )
         folder = self._train[name].path
-        return method, self._fit(method, arrays, folder, config.train.epochs, title=name)
+        state = self._fit(method, arrays, folder, config.train.epochs, title=name)
+        return method, state, np.zeros(len(train)) if strength is None else strength
 
     def _run_predict(self) -> None:
         config, data = self._config, self._data
-        held_out = None
-        if self._estimates:
-            held_out = read_arrays(self._pretrain.path / "held_out.npz")
+        held_out = self._held_out()
         describe = make_describe(config, data.num_classes)
         describe_all = ByExample(describe, min(self._at_once, 256), self._mesh)
         for name, folder in self._train.items():
@@ -327,10 +328,7 @@ class Experiment:
                     f"{folder.path}/checkpoints is gone, from which --stage=predict restores a "
                     f"network: delete {folder.path} to train it anew"
                 )
-            strength = self._strength(name)
-            _, state = self._trained(name, strength)
-            if strength is None:
-                strength = np.zeros(len(data.train))
+            _, state, strength = self._trained(name)
             tables = [
                 to_table(
                     split,
@@ -352,16 +350,17 @@ class Experiment:
             print(f"predictions: {path}")
 
     def _run_report(self) -> None:
+        if not is_first():
+            return
         folders = {name: folder.path for name, folder in self._train.items()}
-        held_out = statistics = None
+        statistics = None
         if self._estimates:
             folders = {"pretrain": self._pretrain.path, **folders}
-            held_out = read_arrays(self._pretrain.path / "held_out.npz")
             statistics = self._statistics()
         inputs = Inputs(
             config={**flatten(self._config), "devices": self._mesh.size},
             data=self._data,
-            held_out=held_out,
+            held_out=self._held_out(),
             statistics=statistics,
             evaluations={
                 name: read_arrays(folder.path / "evaluation.npz")
@@ -369,13 +368,11 @@ class Experiment:
             },
             metrics={name: read_metrics(path / "metrics.jsonl") for name, path in folders.items()},
         )
-        if not is_first():
-            return
         results = summarize(inputs)
         write_json(self._report.path / "results.json", results)
         write_page(self._report.path / "index.html", inputs, results)
         print(format_table(results))
-        for line in results_notes(results):
+        for line in notes(results):
             print(line)
         print(f"report: {self._report.path / 'index.html'}")
 
@@ -433,6 +430,10 @@ class Experiment:
             return entry.strength(setting)
         except ValueError as error:
             raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
+
+    def _held_out(self) -> dict[str, np.ndarray] | None:
+        """What the pre-trained model said of what it did not see; None where no method needs it."""
+        return read_arrays(self._pretrain.path / "held_out.npz") if self._estimates else None
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))

@@ -1,6 +1,7 @@
 """Ctrl-C, SIGTERM and a closed terminal: what is under way is saved, in bounded time."""
 
 import contextlib
+import multiprocessing
 import os
 import select
 import signal
@@ -20,9 +21,9 @@ class Interrupted(KeyboardInterrupt):
       signal: Which.
     """
 
-    def __init__(self, number: int, what: str = "") -> None:
+    def __init__(self, number: int) -> None:
         self.signal = signal.Signals(number)
-        super().__init__(f"interrupted by {self.signal.name}{what}")
+        super().__init__(f"interrupted by {self.signal.name}")
 
 
 @contextlib.contextmanager
@@ -42,9 +43,7 @@ def deferred() -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before = {
-        number: signal.signal(number, lambda number, _: came.append(number))
-        for number in SIGNALS
-        if signal.getsignal(number) is not signal.SIG_IGN  # as nohup has it
+        number: signal.signal(number, lambda number, _: came.append(number)) for number in _heeded()
     }
     try:
         yield lambda: bool(came)
@@ -61,13 +60,29 @@ def end_in_time(seconds: float) -> None:
     After a first signal the process has ``seconds`` to end, and a second one ends it at once,
     whatever it does then, be it compiling: as safely as SIGKILL would.
     """
-    for number in SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, _raise)
+    for number in _heeded():
+        signal.signal(number, _raise)
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)  # is written to even while Python is kept from running handlers
     threading.Thread(target=_end_after_signal, args=(reader, seconds), daemon=True).start()
+
+
+def end_with_parent() -> None:
+    """Ends this process, one that ``multiprocessing`` started, when its parent ends anyhow."""
+
+    def wait() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _heeded() -> list[signal.Signals]:
+    """Our signals but those that this process was started to ignore, as by nohup."""
+    return [number for number in SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
 
 
 def _raise(number: int, _: object) -> None:

@@ -19,28 +19,34 @@ _NOISY_CLASSES = {
 _CLEAN_CLASSES = ("airplane", "bird", "deer", "frog", "horse", "ship")  # of CIFAR-10
 
 
+def _sgd_and_regularizer() -> config_dict.ConfigDict:
+    """What all recipes for images have in common."""
+    config = base()
+    config.batch_size = 128
+    config.optimizer.learning_rate = 0.1
+    config.optimizer.momentum = 0.9
+    config.optimizer.weight_decay = 1e-4
+    config.regularizer.layers = "normalization_but_stem"
+    config.regularizer.reduction = "sum_of_norms"
+    config.regularizer.strength = 0.1
+    return config
+
+
 def cifar(num_classes: int) -> config_dict.ConfigDict:
     """ResNet-32 on CIFAR-10 or -100 as they are, for plain training and HAR."""
-    config = base()
+    config = _sgd_and_regularizer()
     config.data.source = f"tfds:cifar{num_classes}"
     config.data.augment = "crop_and_flip"
     config.data.mean = (0.4914, 0.4822, 0.4465)
     config.data.std = (0.2023, 0.1994, 0.2010)
     config.model.name = "cifar_resnet"
     config.model.depth = 32
-    config.batch_size = 128
-    config.optimizer.learning_rate = 0.1
-    config.optimizer.momentum = 0.9
-    config.optimizer.weight_decay = 1e-4
     config.optimizer.schedule = "step"
     config.optimizer.decay_epochs = (80.0, 100.0)
     config.optimizer.decay_factor = 0.1
     config.pretrain.epochs = 120.0
     config.pretrain.fraction = 0.5
     config.train.epochs = 120.0
-    config.regularizer.layers = "normalization_but_stem"
-    config.regularizer.reduction = "sum_of_norms"
-    config.regularizer.strength = 0.1
     config.regularizer.uniform_strength = 0.1
     config.log_every = 100
     config.checkpoint_every = 1000
@@ -91,7 +97,7 @@ def step(num_classes: int, ratio: float) -> config_dict.ConfigDict:
 
 def own_images() -> config_dict.ConfigDict:
     """ResNet-50 on images in files, for plain training and HAR."""
-    config = base()
+    config = _sgd_and_regularizer()
     config.data.source = "folder"
     config.data.image_size = 224
     config.data.augment = "resized_crop_and_flip"
@@ -99,15 +105,8 @@ def own_images() -> config_dict.ConfigDict:
     config.data.std = (0.229, 0.224, 0.225)
     config.model.name = "imagenet_resnet"
     config.model.depth = 50
-    config.batch_size = 128
-    config.optimizer.learning_rate = 0.1
-    config.optimizer.momentum = 0.9
-    config.optimizer.weight_decay = 1e-4
     config.pretrain.epochs = config.train.epochs = 60.0
     config.estimate.smoothing = 1.0  # groups may be small
-    config.regularizer.layers = "normalization_but_stem"
-    config.regularizer.reduction = "sum_of_norms"
-    config.regularizer.strength = 0.1
     return config
 
 

@@ -4,8 +4,34 @@ import subprocess
 import jax
 import pytest
 
+from har_jax.train.checkpoints import Checkpoints
+
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
+
+
+class Cut(Exception):
+    """A run ends, as if it were killed."""
+
+
+@pytest.fixture
+def cut_after_saving(monkeypatch):
+    """Calls a function that trains, and ends it as soon as it has saved a step."""
+
+    def call(last, train, *arguments, **options):
+        save = Checkpoints.save
+
+        def failing_save(self, step, tree):
+            save(self, step, tree)
+            if step == last:
+                raise Cut
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Checkpoints, "save", failing_save)
+            with pytest.raises(Cut):
+                train(*arguments, **options)
+
+    return call
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from flax import linen as nn
 
 from har_jax import interruption, methods
 from har_jax.data import Examples
-from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.evaluate import Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, data_mesh
@@ -49,24 +48,10 @@ def run(directory, *, rate=0.1, steps=7, method=None, **changes):
     return fit(method, data(), directory, steps=steps, **options | changes)
 
 
-class Cut(Exception):
-    pass
-
-
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, monkeypatch):
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, cut_after_saving):
     whole = run(tmp_path / "whole")
     # The cut, after step 4, falls into the window of the record of step 6.
-    save = Checkpoints.save
-
-    def failing_save(self, step, tree):
-        save(self, step, tree)
-        if step == 4:
-            raise Cut
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", failing_save)
-        with pytest.raises(Cut):
-            run(tmp_path / "cut")
+    cut_after_saving(4, run, tmp_path / "cut")
     resumed = run(tmp_path / "cut")
     chex.assert_trees_all_equal(whole, resumed)
     files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "cut")]

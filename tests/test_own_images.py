@@ -19,7 +19,6 @@ from har_jax.data.sources import Place, open_source
 from har_jax.experiment import Experiment
 from har_jax.files import read_arrays
 from har_jax.models import ConvNet
-from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, data_mesh
 from tests.own_images import write_folder
@@ -125,7 +124,9 @@ def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path, c
     assert all("/00" in path for path in missing)
 
 
-def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(root, tmp_path, monkeypatch):
+def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
+    root, tmp_path, cut_after_saving
+):
     def run(name, workers=0, mesh=None):
         reading = Reading(size=16, crop="resized_crop_and_flip", workers=workers)
         train = open_source("folder", Place(root=root, reading=reading)).load(0).train
@@ -137,17 +138,7 @@ def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(root, tmp_pat
         return fit(method, data, tmp_path / name, mesh=mesh, **sizes)
 
     whole = run("whole")
-    save = Checkpoints.save
-
-    def failing_save(self, step, tree):
-        save(self, step, tree)
-        if step == 4:
-            raise KeyError
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Checkpoints, "save", failing_save)
-        with pytest.raises(KeyError):
-            run("cut", workers=2)
+    cut_after_saving(4, run, "cut", workers=2)
     chex.assert_trees_all_equal(run("cut", workers=2), whole)
     on_four = jax.device_get(run("four", mesh=data_mesh(jax.devices()[:4])))
     chex.assert_trees_all_close(on_four, jax.device_get(whole), rtol=1e-4, atol=1e-5)

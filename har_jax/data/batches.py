@@ -31,9 +31,14 @@ class Batches:
         """The indices of the examples in the batch of this step, int32."""
         first, last = step * self._batch_size, (step + 1) * self._batch_size
         epochs = range(first // self._size, (last - 1) // self._size + 1)
-        stream = np.concatenate([_permutation(self._size, self._seed, epoch) for epoch in epochs])
-        offset = first - epochs[0] * self._size
-        return stream[offset : offset + self._batch_size]
+        return np.concatenate(
+            [
+                _permutation(self._size, self._seed, epoch)[
+                    max(0, first - epoch * self._size) : last - epoch * self._size
+                ]
+                for epoch in epochs
+            ]
+        )
 
 
 @functools.lru_cache(maxsize=4)

@@ -66,9 +66,7 @@ def decode_square(
 
 def center_square(width: int, height: int) -> Box:
     """The part of an image that is evaluated: 224/256 of its shorter side, in its middle."""
-    side = min(width, height) / _MARGIN
-    left, top = (width - side) / 2, (height - side) / 2
-    return left, top, left + side, top + side
+    return _middle(width, height, min(width, height) / _MARGIN)
 
 
 def random_part(rng: np.random.Generator, width: int, height: int) -> Box:
@@ -80,7 +78,11 @@ def random_part(rng: np.random.Generator, width: int, height: int) -> Box:
         if w <= width and h <= height:
             left, top = rng.uniform(0, width - w), rng.uniform(0, height - h)
             return left, top, left + w, top + h
-    side = min(width, height)  # of an image that is much wider than high, or the reverse
+    # Of an image that is much wider than high, or the reverse.
+    return _middle(width, height, min(width, height))
+
+
+def _middle(width: int, height: int, side: float) -> Box:
     left, top = (width - side) / 2, (height - side) / 2
     return left, top, left + side, top + side
 

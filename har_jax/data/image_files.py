@@ -2,16 +2,13 @@
 
 import dataclasses
 import hashlib
-import multiprocessing
 import os
 import pathlib
 import signal
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
-import grain
 import numpy as np
 from absl import flags
 from jaxtyping import Int, UInt8
@@ -23,6 +20,7 @@ from har_jax.data.decoding import (
     random_part,
 )
 from har_jax.data.examples import DataError
+from har_jax.interruption import end_with_parent
 
 OnUnreadable = Literal["stop", "skip"]
 """What to do with a file that cannot be decoded."""
@@ -42,7 +40,7 @@ class Reading:
         the next one takes its place in the batch and that it is counted.
     """
 
-    size: int
+    size: int = 224
     crop: Crop = "center"
     workers: int = 0
     on_unreadable: OnUnreadable = "stop"
@@ -128,6 +126,8 @@ def read(
     Raises:
       DataError: if a file cannot be decoded, and such files are not to be skipped.
     """
+    import grain  # here, since configs and flags need none of it
+
     source = _Rows(rows_of, first, stop, len(rows_of(first)))
     batches: Any = (
         grain.MapDataset.source(source)
@@ -161,14 +161,7 @@ def read(
 def _begin_worker(*_: int) -> None:
     """Leaves Ctrl-C to the process that asks for images, and ends with it, however it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def _alive(batches: Iterable[Decoded]) -> Iterator[Decoded]:

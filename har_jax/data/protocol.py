@@ -144,11 +144,8 @@ def load(
         kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source}, {len(clean)} training examples: {error}") from error
-    train, clean, test = (
-        dataclasses.replace(train, labels=noisy).take(kept),
-        clean[kept],
-        dataset.test,
-    )
+    train, clean = dataclasses.replace(train, labels=noisy).take(kept), clean[kept]
+    test = dataset.test
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
         if not 0 < size < len(train):

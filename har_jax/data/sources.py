@@ -36,7 +36,7 @@ class Place:
     table: pathlib.Path | None = None
     subset: str = "mini"
     imagenet_root: pathlib.Path | None = None
-    reading: Reading = dataclasses.field(default_factory=lambda: Reading(size=224))
+    reading: Reading = dataclasses.field(default_factory=Reading)
     test_fraction: float = 0.2
 
 

@@ -48,7 +48,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     """
     data, statistics = inputs.data, inputs.statistics
     of_group = {"train": data.train.group_ids(), "test": data.test.group_ids()}
-    noisy, rare = (_groups_of(data, classes) for classes in (data.noisy_classes, data.rare_classes))
+    members_of = parts(data)
     groups = []
     for index, name in enumerate(data.group_names):
         in_train, in_test = (of_group[split] == index for split in ("train", "test"))
@@ -56,8 +56,8 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             {
                 "group": index,
                 "name": name,
-                "noisy": index in noisy,
-                "rare": index in rare,
+                "noisy": index in members_of["noisy"],
+                "rare": index in members_of["rare"],
                 "n": int(np.sum(in_train)),
                 "mislabelled": int(np.sum(in_train & data.flipped)),
                 **_estimates(statistics, index),
@@ -106,7 +106,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                     "test_accuracy": _mean_of(groups, method, "test_accuracy", members),
                     "test_top5": _mean_of(groups, method, "test_top5", members),
                 }
-                for part, members in parts(data).items()
+                for part, members in members_of.items()
             }
             for method in inputs.evaluations
         },

@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import pathlib
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +15,7 @@ from absl import logging
 from ml_collections import config_dict
 
 from har_jax.experiment import Experiment
-from har_jax.interruption import SECONDS_TO_SAVE
+from har_jax.interruption import SECONDS_TO_SAVE, end_with_parent
 from har_jax.train.compilation import use_compilation_cache
 
 Results = Mapping[str, Any]
@@ -85,21 +84,13 @@ def _pool(jobs: int) -> Iterator[concurrent.futures.ProcessPoolExecutor]:
 
 
 def _begin_process(slots: Any, jobs: int) -> None:
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()  # which would collect the runs
     slot = slots.get()
     if hasattr(os, "sched_setaffinity"):  # Linux
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, cores[slot % len(cores) :: jobs])
     logging.set_verbosity(logging.FATAL)
     use_compilation_cache()
-
-
-def _end_with_parent() -> None:
-    """Whatever ends the command ends its runs, which nobody would collect."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _execute_logged(run: Run) -> Results | None:
