@@ -18,7 +18,8 @@ from PIL import Image
 
 from har_jax.data.batches import Batches
 from har_jax.data.decoding import decode_square, random_part
-from har_jax.data.image_files import ImageFiles, Reading, read
+from har_jax.data.encoded import ImageFiles, Reading
+from har_jax.data.reading import read
 
 BATCH = 50
 

@@ -1,4 +1,4 @@
-"""The whole WebVision 1.0: --config.data.root=FOLDER, and perhaps --config.data.imagenet_root."""
+"""The whole WebVision 1.0: --config.data.root=FOLDER, and perhaps --config.data.imagenet."""
 
 from har_jax import recipes
 

@@ -1,4 +1,4 @@
-"""Mini WebVision: --config.data.root=FOLDER, and perhaps --config.data.imagenet_root=FOLDER."""
+"""Mini WebVision: --config.data.root=FOLDER, and perhaps --config.data.imagenet=FOLDER."""
 
 from har_jax import recipes
 

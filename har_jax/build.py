@@ -16,7 +16,7 @@ from ml_collections import config_dict
 from har_jax import methods
 from har_jax.config import MODELS
 from har_jax.data.decoding import CROPS
-from har_jax.data.image_files import Reading
+from har_jax.data.encoded import Reading
 from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.sources import Place
 from har_jax.layers import FILTERS
@@ -57,7 +57,7 @@ def make_place(config: Mapping[str, Any]) -> Place:
         data_dir=path("data_dir"),
         root=path("root"),
         table=path("table"),
-        imagenet_root=path("imagenet_root"),
+        imagenet=config["imagenet"],
         reading=reading,
         **given("subset", "test_fraction"),
     )

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from ml_collections import config_dict
 
 from har_jax.data.decoding import CROPS
-from har_jax.data.image_files import OnUnreadable
+from har_jax.data.encoded import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
 from har_jax.data.sources import is_known
 from har_jax.data.webvision import SUBSETS
@@ -45,7 +45,7 @@ SOURCES: Mapping[str, Sequence[str]] = {
     "tfds": (),
     "folder": ("root", "test_fraction", *_FILES),
     "csv": ("root", "table", "test_fraction", *_FILES),
-    "webvision": ("root", "subset", "imagenet_root", *_FILES),
+    "webvision": ("root", "subset", "imagenet", *_FILES),
 }
 _NEEDED = {"folder": ("root",), "csv": ("table",), "webvision": ("root",)}
 EVALUATIONS: Mapping[str, Sequence[str]] = {"test": (), "validation": ("validation_fraction",)}
@@ -74,7 +74,7 @@ def base() -> config_dict.ConfigDict:
             "root": optional(str),
             "table": optional(str),  # the CSV file
             "subset": optional(str),  # of WebVision; None: "mini"; or "google", "full"
-            "imagenet_root": optional(str),  # ImageNet's validation images by synset, to test on
+            "imagenet": optional(str),  # to test on too: a folder by synset, or "tfds:imagenet2012"
             "image_size": optional(int),  # to which images in files are resized; None: 224
             "workers": optional(int),  # processes that decode images; None: threads of this one
             # What to do with files that cannot be decoded; None: "stop"; or "skip".

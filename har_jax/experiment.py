@@ -57,7 +57,7 @@ _PLACES = (
     "data.data_dir",
     "data.root",
     "data.table",
-    "data.imagenet_root",
+    "data.imagenet",
     "data.workers",
     "data.on_unreadable",
 )

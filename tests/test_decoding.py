@@ -4,9 +4,9 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
-from har_jax.data.decoding import decode_image
+from har_jax.data.decoding import decode_image, decode_square
 
 RED = Image.new("RGB", (4, 3), (200, 40, 60))
 
@@ -72,3 +72,18 @@ def test_a_cut_file_is_an_error(kind, part):
     whole = encoded(Image.fromarray(noise), kind)
     with pytest.raises(OSError, match=r"truncated|cannot identify|Truncated"):
         decode_image(whole[: int(part * len(whole))])
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])
+def test_what_a_camera_turned_is_turned_back(kind):
+    upright = np.zeros((30, 20, 3), np.uint8)
+    upright[:10] = 255  # light above
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6  # to be turned by 90 degrees, clockwise
+    turned = encoded(Image.fromarray(np.rot90(upright)), kind, exif=exif, quality=95)
+    pixels = decode_image(turned).astype(int)
+    assert pixels.shape == upright.shape
+    assert np.abs(pixels - upright).mean() < 3
+    square = decode_square(turned, 20, lambda width, height: (0, 0, width, height))
+    assert square[:5].mean() > 240
+    assert square[9:].mean() < 15

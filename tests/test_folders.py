@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from har_jax.data import folders
+from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
-from har_jax.data.image_files import Reading
 from har_jax.data.sources import Place, open_source
 from tests.own_images import write_folder
 
@@ -124,8 +124,12 @@ def test_a_table_names_paths_labels_groups_and_splits(tmp_path):
         (["path,label,split", "images/000.jpg,a,test"], "has no line of the split train"),
         (["path,label", "images/000.jpg,a"], r"test_fraction=0\.2 of 1 images in .* leaves none"),
         (
-            ["path,label,split", *(f"images/000.jpg,a,{s}" for s in ("test", "train"))],
+            ["path,label,split", "images/000.jpg,a,test", "images/001.png,a,train"],
             "classes are a",
+        ),
+        (
+            ["path,label,split", *(f"images/000.jpg,{s},{s}" for s in ("test", "train"))],
+            r"has images/000\.jpg in train and in test, and 1 such files",
         ),
     ],
 )

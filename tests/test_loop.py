@@ -100,10 +100,11 @@ def test_metrics_are_means_over_their_window(tmp_path, capsys):
     assert records[-1]["epoch"] == pytest.approx(2.8)
     assert any(tmp_path.glob("tensorboard/events*"))
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert lines[0].startswith("test: step 3/7, loss ")
-    assert "examples/s" in lines[0]
-    assert "s left" in lines[0]
+    assert lines[0] == "test: compiling"
+    assert len(lines) == 4
+    assert lines[1].startswith("test: step 3/7, loss ")
+    assert "examples/s" in lines[1]
+    assert "s left" in lines[1]
 
 
 def test_records_of_steps_to_be_made_again_are_dropped(tmp_path):

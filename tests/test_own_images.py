@@ -12,8 +12,8 @@ import pytest
 
 from har_jax import config as har_config
 from har_jax import methods
+from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
-from har_jax.data.image_files import Reading
 from har_jax.data.images import normalizer
 from har_jax.data.sources import Place, open_source
 from har_jax.experiment import Experiment

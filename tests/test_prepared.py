@@ -110,7 +110,10 @@ def two_images(folder):
     [
         (damage_features, r"tfds:tiny: .*1\.10\.0 cannot be read .*: delete it and prepare"),
         (damage_records, r"examples 0 to 11 of train cannot be read from .*tiny.* delete that"),
-        (two_images, r"has the features image, label, second: .* and there are 2 such images"),
+        (
+            two_images,
+            "features image, label, second: .* 2 features that are a uint8 image",
+        ),
     ],
 )
 def test_damaged_and_other_data(data_dir, tmp_path, damage, message):
@@ -136,6 +139,15 @@ def test_other_formats_splits_configs_and_names(tmp_path):
         with pytest.raises(DataError, match=message):
             open_source(f"tfds:{name}", Place(data_dir=tmp_path))
     assert open_source("tfds:many/b", Place(data_dir=tmp_path)).class_names == NAMES
+
+
+def test_texts_and_what_is_no_utf8(tmp_path):
+    texts = [b"good film", b"", b"caf\xc3\xa9 \xff", b"bad"]
+    tiny_tfds.write_texts(tmp_path / "words" / "1.0.0", texts, [1, 0, 1, 0], ("bad", "good"))
+    loaded = open_source("tfds:words", Place(data_dir=tmp_path)).load(0)
+    assert loaded.train.inputs.tolist() == ["good film", "", "caf\xe9 \ufffd", "bad"]
+    assert loaded.test.labels.tolist() == [1, 0, 1, 0]
+    assert loaded.class_names == ("bad", "good")
 
 
 def test_reading_imports_no_tensorflow(data_dir):

@@ -1,5 +1,6 @@
 """WebVision as it is distributed, in small: its lists, its subsets, and both of its test sets."""
 
+import functools
 import json
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 from PIL import Image
 
 from har_jax import config as har_config
+from har_jax.data.decoding import center_square, decode_square
+from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
-from har_jax.data.image_files import Reading
+from har_jax.data.reading import read
 from har_jax.data.sources import Place, open_source
 from har_jax.experiment import Experiment
+from tests import tiny_tfds
 
 SYNSETS = [f"n{number:08}" for number in range(52, 0, -1)]  # not in alphabetical order
 
@@ -47,7 +51,11 @@ def root(tmp_path_factory):
 
 def opened(root, subset, imagenet=None):
     place = Place(
-        root=root / "webvision", subset=subset, imagenet_root=imagenet, reading=Reading(size=16)
+        data_dir=root,
+        root=root / "webvision",
+        subset=subset,
+        imagenet=imagenet and str(imagenet),
+        reading=Reading(size=16),
     )
     return open_source("webvision", place).load(0)
 
@@ -70,12 +78,42 @@ def test_subsets(root, subset, classes, train):
     assert not opened(root, subset).others
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_imagenet_as_tfds_has_it(root, tmp_path, workers):
+    # Other classes in between, and in another order.
+    names = sorted([*SYNSETS, *(f"n{number:08}" for number in range(90, 95))])
+    images, labels = tiny_tfds.random_images(2 * len(names), (20, 24, 3), len(names))
+    tiny_tfds.write(
+        tmp_path / "imagenet2012" / "5.1.0",
+        images,
+        labels,
+        names,
+        splits=("validation",),
+        sized=False,
+    )
+    reading = Reading(size=16, workers=workers)
+    place = Place(tmp_path, root / "webvision", imagenet="tfds:imagenet2012", reading=reading)
+    found = open_source("webvision", place).load(0).others["imagenet"]
+    assert np.bincount(found.labels).tolist() == [2] * 50
+    assert len(set(found.inputs.names)) == 100
+    rows_of = functools.partial(np.add, np.arange(4))
+    pixels = np.concatenate([b.images for b in read(found.inputs, rows_of, 0, 97, seed=None)])[::4]
+    for row, image in enumerate(pixels):
+        shown = [
+            decode_square(tiny_tfds.png(original), 16, center_square)
+            for original, label in zip(images, labels, strict=True)
+            if names[label] == SYNSETS[found.labels[row]]
+        ]
+        assert any(np.array_equal(image, one) for one in shown)
+    assert found.inputs.checksum() != found.inputs[np.arange(99)].checksum()
+
+
 def test_a_run_is_tested_on_both(root, tmp_path):
     config = har_config.base()
     config.methods = ("erm",)
     config.data.source = "webvision"
     config.data.root = str(root / "webvision")
-    config.data.imagenet_root = str(root / "imagenet")
+    config.data.imagenet = str(root / "imagenet")
     config.data.image_size = 16
     config.devices = 1
     config.model.widths = (4,)
@@ -126,5 +164,5 @@ def test_lists_that_cannot_be_used(root, tmp_path, damage, message):
 
 
 def test_an_imagenet_folder_without_synsets(root, tmp_path):
-    with pytest.raises(DataError, match="has no folder of a synset, such as n00000052"):
+    with pytest.raises(DataError, match="has no folder of a synset with images, such as n00000052"):
         opened(root, "mini", tmp_path)

@@ -8,32 +8,47 @@ from array_record.python import array_record_module
 from PIL import Image
 from tensorflow_datasets.proto import tf_example_pb2
 
+IMAGE = "tensorflow_datasets.core.features.image_feature.Image"
 
-def write(folder, images, labels, class_names, *, splits=("train", "test"), file_format=None):
-    """Writes the same images, uint8 [n, H, W, C] and PNG, and labels as every split."""
+
+def write(folder, images, labels, class_names, *, sized=True, **options):
+    """Writes images, uint8 [n, H, W, C] as PNG, and labels."""
+    dimensions = [str(size) for size in images.shape[1:]] if sized else ["-1", "-1", "3"]
+    feature = {
+        "pythonClassName": IMAGE,
+        "image": {"shape": {"dimensions": dimensions}, "dtype": "uint8", "encodingFormat": "png"},
+    }
+    encoded = [png(image) for image in images]
+    _write(folder, "image", feature, encoded, labels, class_names, **options)
+
+
+def write_texts(folder, texts, labels, class_names, **options):
+    """Writes texts, bytes, and labels."""
+    name = "tensorflow_datasets.core.features.text_feature.Text"
+    feature = {"pythonClassName": name, "text": {}}
+    _write(folder, "text", feature, texts, labels, class_names, **options)
+
+
+def _write(
+    folder, key, feature, values, labels, class_names, *, splits=("train", "test"), file_format=None
+):
+    """Writes the same examples as every split."""
     folder.mkdir(parents=True)
     name = folder.parent.name
     for split in splits:
         path = folder / f"{name}-{split}.array_record-00000-of-00001"
         writer = array_record_module.ArrayRecordWriter(str(path), "group_size:1")
-        for image, label in zip(images, labels, strict=True):
-            writer.write(_example(image, label))
+        for value, label in zip(values, labels, strict=True):
+            example = tf_example_pb2.Example()
+            example.features.feature[key].bytes_list.value.append(value)
+            example.features.feature["label"].int64_list.value.append(int(label))
+            writer.write(example.SerializeToString())
         writer.close()
-    features = {
-        "image": {
-            "pythonClassName": "tensorflow_datasets.core.features.image_feature.Image",
-            "image": {
-                "shape": {"dimensions": [str(size) for size in images.shape[1:]]},
-                "dtype": "uint8",
-                "encodingFormat": "png",
-            },
-        },
-        "label": {
-            "pythonClassName": "tensorflow_datasets.core.features.class_label_feature.ClassLabel",
-            "classLabel": {"numClasses": str(len(class_names))},
-        },
+    label = {
+        "pythonClassName": "tensorflow_datasets.core.features.class_label_feature.ClassLabel",
+        "classLabel": {"numClasses": str(len(class_names))},
     }
-    write_features(folder, features)
+    write_features(folder, {key: feature, "label": label})
     (folder / "label.labels.txt").write_text("\n".join(class_names) + "\n")
     information = {
         "name": name,
@@ -60,13 +75,10 @@ def write_features(folder, features):
     (folder / "features.json").write_text(json.dumps(content))
 
 
-def _example(image, label):
+def png(image):
     buffer = io.BytesIO()
     Image.fromarray(image.squeeze()).save(buffer, "png")
-    example = tf_example_pb2.Example()
-    example.features.feature["image"].bytes_list.value.append(buffer.getvalue())
-    example.features.feature["label"].int64_list.value.append(int(label))
-    return example.SerializeToString()
+    return buffer.getvalue()
 
 
 def random_images(size, shape, num_classes, seed=0):

@@ -1,14 +1,15 @@
 """Image files of any kind to 8-bit pixels."""
 
+import contextlib
 import io
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Literal
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 Crop = Literal["center", "resized_crop_and_flip"]
 CROPS = ("resized_crop_and_flip",)  # those that change with every look at an image
@@ -24,7 +25,8 @@ def decode_image(file: File, channels: int = 3) -> UInt8[np.ndarray, "H W C"]:
     """Decodes an image, whatever its colours are stored as.
 
     Grey values are repeated in colours, palettes and CMYK are converted, transparency is dropped
-    where there is no channel for it, and of 16 bits the upper 8 are kept.
+    where there is no channel for it, of 16 bits the upper 8 are kept, and an image that a camera
+    marked as turned (EXIF) is turned back.
 
     Args:
       file: Its path, the open file, or what is in it.
@@ -87,8 +89,11 @@ def _middle(width: int, height: int, side: float) -> Box:
     return left, top, left + side, top + side
 
 
-def _open(file: File) -> Image.Image:
-    return Image.open(io.BytesIO(file) if isinstance(file, bytes) else file)
+@contextlib.contextmanager
+def _open(file: File) -> Iterator[Image.Image]:
+    with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
+        turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
+        yield ImageOps.exif_transpose(image) if turned else image
 
 
 def _converted(image: Image.Image, channels: int) -> Image.Image:

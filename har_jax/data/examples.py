@@ -31,7 +31,7 @@ class Examples:
     """Inputs with integer labels.
 
     Attributes:
-      inputs: ``[n, ...]``: an array, or :class:`har_jax.data.image_files.ImageFiles`.
+      inputs: ``[n, ...]``: an array, or :class:`har_jax.data.encoded.EncodedImages`.
       labels: ``[n]``, int32.
       groups: ``[n]``, int32: the group that each is regularized with; None where that is its
         class.

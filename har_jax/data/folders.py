@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError, Dataset, Examples
-from har_jax.data.image_files import ImageFiles, Reading
 from har_jax.data.splits import stratified_split
 
 SUFFIXES = frozenset(
@@ -42,6 +42,11 @@ class Listing:
     def class_names(self) -> tuple[str, ...]:
         """Of all splits: one map for all."""
         return _names(self.labels) if self.order is None else self.order
+
+    @functools.cached_property
+    def group_names(self) -> tuple[str, ...] | None:
+        """Of all splits; None where there are no groups."""
+        return None if self.groups is None else _names(self.groups)
 
 
 def list_folder(root: pathlib.Path) -> Listing:
@@ -91,8 +96,8 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
       root: What relative paths are relative to; by default the folder of the file.
 
     Raises:
-      DataError: if the table lacks a column or has an empty cell, an unknown split, or a path
-        without a file.
+      DataError: if the table lacks a column or has an empty cell, an unknown split, a path
+        without a file, or a file to train on and to test on.
     """
     table = table.resolve()
     root = table.parent if root is None else root.resolve()
@@ -124,22 +129,17 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
         raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
     if "train" not in paths:
         raise DataError(f"{table} has no line of the split train")
+    if both := set(paths["train"]) & set(paths.get("test", ())):
+        raise DataError(
+            f"{table} has {min(both)} in train and in test, and {len(both)} such files in all: "
+            "leave each in one of them"
+        )
     return Listing(root, paths, labels, groups if "group" in columns else None)
 
 
 def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: int) -> Dataset:
     """Makes a data set; where the listing has no test split, a part of each class becomes it."""
-    group_names = None if listing.groups is None else _names(listing.groups)
-    parts = {
-        split: Examples(
-            ImageFiles(listing.root, np.array(paths), reading),
-            _ids(listing.labels[split], listing.class_names),
-            None
-            if listing.groups is None or group_names is None
-            else _ids(listing.groups[split], group_names),
-        )
-        for split, paths in listing.paths.items()
-    }
+    parts = {split: to_examples(listing, split, reading) for split in listing.paths}
     train = parts["train"]
     if "test" in parts:
         test = parts["test"]
@@ -157,7 +157,16 @@ def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: i
         names = ", ".join(listing.class_names[label] for label in sorted(absent))
         warnings.warn(f"no training example is of class {names}", stacklevel=2)
     others = {name: part for name, part in parts.items() if name not in ("train", "test")}
-    return Dataset(train, test, listing.class_names, group_names, others)
+    return Dataset(train, test, listing.class_names, listing.group_names, others)
+
+
+def to_examples(listing: Listing, split: str, reading: Reading) -> Examples:
+    """The images of one split of a listing."""
+    groups = None
+    if listing.groups is not None and listing.group_names is not None:
+        groups = _ids(listing.groups[split], listing.group_names)
+    images = ImageFiles(listing.root, np.array(listing.paths[split]), reading)
+    return Examples(images, _ids(listing.labels[split], listing.class_names), groups)
 
 
 def images_in(folder: pathlib.Path) -> list[pathlib.Path]:

@@ -1,10 +1,9 @@
-"""Image classification sets of TensorFlow Datasets, read without TensorFlow.
+"""Classification sets of TensorFlow Datasets, found without TensorFlow.
 
 What is prepared on this machine is read without touching the network. What is not is
 downloaded and prepared, for which TensorFlow is needed (the extra ``prepare``).
 """
 
-import dataclasses
 import importlib.util
 import os
 import pathlib
@@ -12,69 +11,11 @@ import re
 import threading
 import urllib.error
 import urllib.request
-from typing import Any
 
-import numpy as np
+from har_jax.data.examples import DataError
+from har_jax.data.records import PreparedData
 
-from har_jax.data.decoding import decode_image
-from har_jax.data.examples import DataError, Dataset, Examples
-
-_READ_AT_ONCE = 1000
 _PROBE_SECONDS = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class PreparedData:
-    """A prepared set of images with class labels.
-
-    Attributes:
-      name: As it was asked for.
-      builder: Of TFDS, which knows the folder.
-      input_key: The feature that is the image.
-      label_key: The feature that is the class.
-      test_split: The split that is tested on.
-    """
-
-    name: str
-    builder: Any
-    input_key: str
-    label_key: str
-    test_split: str
-
-    @property
-    def class_names(self) -> tuple[str, ...]:
-        """``K`` names."""
-        return tuple(self.builder.info.features[self.label_key].names)
-
-    def load(self) -> Dataset:
-        """Reads and decodes the training and the test set; images are ``[n, H, W, C]`` uint8."""
-        return Dataset(self._read("train"), self._read(self.test_split), self.class_names)
-
-    def _read(self, split: str) -> Examples:
-        import tensorflow_datasets as tfds
-
-        # Decoded here: TFDS takes OpenCV where it is installed, whose pixels may differ.
-        encoded = {self.input_key: tfds.decode.SkipDecoding()}
-        source = self.builder.as_data_source(split=split, decoders=encoded)
-        shape = self.builder.info.features[self.input_key].shape
-        inputs = np.empty((len(source), *shape), np.uint8)
-        labels = np.empty(len(source), np.int32)
-        for start in range(0, len(source), _READ_AT_ONCE):
-            rows = range(start, min(start + _READ_AT_ONCE, len(source)))
-            try:
-                for row, example in zip(rows, source.__getitems__(rows), strict=True):
-                    pixels = decode_image(example[self.input_key], shape[-1])
-                    if pixels.shape != shape:
-                        raise ValueError(f"an image has the shape {pixels.shape}, and not {shape}")
-                    inputs[row] = pixels
-                    labels[row] = example[self.label_key]
-            except Exception as error:  # of a reader or a decoder, of whatever type
-                raise DataError(
-                    f"tfds:{self.name}: examples {rows.start} to {rows.stop - 1} of {split} cannot "
-                    f"be read from {self.builder.data_dir} ({type(error).__name__}: {error}): "
-                    "delete that folder and prepare it again"
-                ) from error
-        return Examples(inputs, labels)
 
 
 def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> PreparedData:
@@ -87,15 +28,14 @@ def find_or_prepare(name: str, data_dir: pathlib.Path | None = None) -> Prepared
         ``~/tensorflow_datasets``, as TFDS has it.
 
     Raises:
-      DataError: if the set is not there and cannot be prepared, or is not one of images of
-        one size with class labels.
+      DataError: if the set is not there and cannot be prepared, or has no class labels.
     """
     match = re.fullmatch(r"(\w+)(?:/([\w.-]+))?(?::(\d+\.\d+\.\d+))?", name)
     if match is None:
         raise DataError(f"tfds:{name} is not a name of TFDS: write tfds:NAME[/CONFIG][:VERSION]")
     if data_dir is None:
         data_dir = pathlib.Path(os.environ.get("TFDS_DATA_DIR") or "~/tensorflow_datasets")
-    data_dir = data_dir.expanduser().resolve()
+    data_dir = pathlib.Path(os.path.expanduser(data_dir)).resolve()
     folder = _find(data_dir, *match.groups())
     if folder is None:
         _prepare(name, data_dir)
@@ -146,9 +86,11 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
 
     try:
         builder = tfds.builder_from_directory(folder)
-        info = builder.info
-        features, splits = dict(info.features), dict(info.splits)
-        file_format = info.file_format
+        data = PreparedData(name, builder)
+        _ = data.class_names
+        file_format = builder.info.file_format
+    except DataError:
+        raise
     except Exception as error:  # of whatever type a damaged file leads to
         raise DataError(
             f"tfds:{name}: {folder} cannot be read ({type(error).__name__}: {error}): delete it "
@@ -159,33 +101,7 @@ def _open(name: str, folder: pathlib.Path) -> PreparedData:
             f"tfds:{name} is prepared as {file_format.value} in {folder}, which cannot be read "
             "without TensorFlow: prepare it as array_record in another config.data.data_dir"
         )
-    images = [
-        key
-        for key, feature in features.items()
-        if isinstance(feature, tfds.features.Image)
-        and feature.np_dtype == np.uint8
-        and None not in feature.shape
-    ]
-    labels = [key for key, feature in features.items() if type(feature) is tfds.features.ClassLabel]
-    for kind, keys, place in (("image", images, 0), ("label", labels, 1)):
-        supervised = info.supervised_keys
-        if supervised is not None and supervised[place] in keys:
-            keys[:] = [supervised[place]]
-        if len(keys) != 1:
-            raise DataError(
-                f"tfds:{name} has the features {', '.join(sorted(features))}: one uint8 image of a "
-                f"fixed size and one class label are needed, and there are {len(keys)} such {kind}s"
-            )
-    if "train" not in splits or not {"test", "validation"} & set(splits):
-        raise DataError(
-            f"tfds:{name} has the splits {', '.join(splits)}: train, and test or validation, are "
-            "needed"
-        )
-    test_split = "test" if "test" in splits else "validation"
-    for split in ("train", test_split):
-        if not splits[split].num_examples:
-            raise DataError(f"tfds:{name}: the split {split} in {folder} has no examples")
-    return PreparedData(name, builder, images[0], labels[0], test_split)
+    return data
 
 
 def _prepare(name: str, data_dir: pathlib.Path) -> None:

@@ -12,8 +12,8 @@ from jaxtyping import Bool, Int
 
 from har_jax import seeds
 from har_jax.data.classes import class_ids
+from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import DataError, Examples
-from har_jax.data.image_files import ImageFiles
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
 from har_jax.data.noise import exchange_within_groups
 from har_jax.data.sources import Place, open_source
@@ -60,7 +60,7 @@ class TrainingData:
         sha = hashlib.sha256(json.dumps([self.class_names, self.group_names]).encode())
         for examples in (self.train, self.test, *self.others.values()):
             for array in (examples.inputs, examples.labels, examples.group_ids()):
-                if isinstance(array, ImageFiles):
+                if isinstance(array, EncodedImages):
                     sha.update(array.checksum())
                     continue
                 array = np.ascontiguousarray(array)

@@ -2,14 +2,15 @@
 
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Callable
 
 import numpy as np
 
 from har_jax.data import folders, prepared, webvision
+from har_jax.data.encoded import Reading
 from har_jax.data.examples import Dataset, Examples
-from har_jax.data.image_files import Reading
 from har_jax.data.splits import stratified_split
 
 DIGITS_TEST_SIZE = 600
@@ -26,7 +27,8 @@ class Place:
       root: The folder of images, or what a table's paths are relative to.
       table: The CSV file.
       subset: Of WebVision.
-      imagenet_root: ImageNet's validation images by synset, to test WebVision's classes on too.
+      imagenet: ImageNet's validation images, to test WebVision's classes on too: a folder with
+        one for each synset, or ``tfds:NAME``.
       reading: How image files are read.
       test_fraction: The part of the images that is tested on, where no split says.
     """
@@ -35,7 +37,7 @@ class Place:
     root: pathlib.Path | None = None
     table: pathlib.Path | None = None
     subset: str = "mini"
-    imagenet_root: pathlib.Path | None = None
+    imagenet: str | None = None
     reading: Reading = dataclasses.field(default_factory=Reading)
     test_fraction: float = 0.2
 
@@ -71,20 +73,43 @@ def open_source(name: str, place: Place | None = None) -> Source:
     place = place or Place()
     if name == "digits":
         return Source(tuple("0123456789"), _digits)
+    if name == "webvision":
+        return _webvision(place)
     if name in FILES:
         if name == "csv":
             assert place.table is not None
             listing = folders.list_table(place.table, place.root)
-        elif name == "webvision":
-            assert place.root is not None
-            listing = webvision.list_webvision(place.root, place.subset, place.imagenet_root)
         else:
             assert place.root is not None
             listing = folders.list_folder(place.root)
         load = functools.partial(folders.to_dataset, listing, place.reading, place.test_fraction)
         return Source(listing.class_names, load)
     data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
+    data.check()
     return Source(data.class_names, lambda _: data.load())
+
+
+def _webvision(place: Place) -> Source:
+    assert place.root is not None
+    listing = webvision.list_webvision(place.root, place.subset)
+    images = None if place.imagenet is None else _imagenet(place.imagenet, listing, place)
+
+    def load(seed: int) -> Dataset:
+        dataset = folders.to_dataset(listing, place.reading, place.test_fraction, seed)
+        others = {} if images is None else {webvision.IMAGENET: images()}
+        return dataclasses.replace(dataset, others=others)
+
+    return Source(listing.class_names, load)
+
+
+def _imagenet(where: str, listing: folders.Listing, place: Place) -> Callable[[], Examples]:
+    """ImageNet's validation images of a listing's classes, to be loaded when it is."""
+    classes = listing.class_names
+    if where.startswith(TFDS):
+        data = prepared.find_or_prepare(where.removeprefix(TFDS), place.data_dir)
+        return lambda: data.find_images("validation", classes, place.reading)
+    found = webvision.list_imagenet(pathlib.Path(os.path.expanduser(where)), classes)
+    return lambda: folders.to_examples(found, "test", place.reading)
 
 
 def _digits(seed: int) -> Dataset:

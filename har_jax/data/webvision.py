@@ -4,7 +4,7 @@
 """
 
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from har_jax.data.examples import DataError
 from har_jax.data.folders import Listing, images_in
@@ -18,14 +18,12 @@ VALIDATION = "val_images_256"
 IMAGENET = "imagenet"
 
 
-def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | None) -> Listing:
-    """Lists a subset's training images, WebVision's validation set as test set, and ImageNet's.
+def list_webvision(root: pathlib.Path, subset: str) -> Listing:
+    """Lists a subset's training images, and WebVision's validation set as test set.
 
     Args:
       root: Holds ``info``, ``google``, ``flickr`` and ``val_images_256``.
       subset: One of :data:`SUBSETS`.
-      imagenet: A folder of ImageNet's validation images by synset (``n01440764/...``), which
-        becomes a further test set; None for none.
 
     Raises:
       DataError: if a list is not there, or says something that is none of it.
@@ -45,16 +43,6 @@ def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | Non
             for path, label in _entries(root / "info" / "val_filelist.txt", synsets)
         ],
     }
-    if imagenet is not None:
-        imagenet = imagenet.resolve()
-        folders = [imagenet / name for name in classes if (imagenet / name).is_dir()]
-        if not folders:
-            raise DataError(
-                f"config.data.imagenet_root={str(imagenet)!r} has no folder of a synset, such as "
-                f"{classes[0]}"
-            )
-        found = [(str(path), folder.name) for folder in folders for path in images_in(folder)]
-        listed[IMAGENET] = found
     known = set(classes)
     kept = {
         split: [entry for entry in entries if entry[1] in known]
@@ -71,6 +59,32 @@ def list_webvision(root: pathlib.Path, subset: str, imagenet: pathlib.Path | Non
         {split: [label for _, label in entries] for split, entries in kept.items()},
         order=tuple(classes),
     )
+
+
+def list_imagenet(root: pathlib.Path, synsets: Sequence[str]) -> Listing:
+    """Lists ImageNet's validation images of some classes, in a folder by synset each.
+
+    Args:
+      root: Holds folders such as ``n01440764``.
+      synsets: The names of the classes.
+
+    Raises:
+      DataError: if none of them has a folder.
+    """
+    root = root.resolve()
+    found = [
+        (str(path), name)
+        for name in synsets
+        if (root / name).is_dir()
+        for path in images_in(root / name)
+    ]
+    if not found:
+        raise DataError(
+            f"config.data.imagenet={str(root)!r} has no folder of a synset with images, such as "
+            f"{synsets[0]}"
+        )
+    paths, labels = zip(*found, strict=True)
+    return Listing(root, {"test": paths}, {"test": labels}, order=tuple(synsets))
 
 
 def _entries(path: pathlib.Path, synsets: list[str]) -> Iterator[tuple[str, str]]:

@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
     settings = options.settings.split(",") if options.settings else list(table.settings)
     if unknown := [setting for setting in settings if setting not in table.settings]:
         stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
-    folder = pathlib.Path(options.workdir).expanduser() / f"{options.table}-{options.scale}"
+    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
     end_in_time(SECONDS_TO_SAVE)

@@ -11,20 +11,23 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float, Int, Num
 
+from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
-from har_jax.data.image_files import ImageFiles, read
+from har_jax.data.reading import read
 from har_jax.losses import cross_entropy
-from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over, place
+from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over, own_rows, place_own_rows
 
-Columns = dict[str, Num[np.ndarray, " n"]]
+Columns = dict[str, Num[np.ndarray, "n ..."]]
+
+_READABLE = "har_jax:readable"  # among a function's results: whether each row is of an image
 
 
 class ByExample:
     """Compiles a function of examples once for any number of data sets.
 
     Args:
-      fun: ``(variables, inputs [B, ...], labels [B]) -> {name: [B]}``, of each row from that row
-        alone.
+      fun: ``(variables, inputs [B, ...], labels [B]) -> {name: [B, ...]}``, of each row from
+        that row alone.
       batch_size: The last batch of a data set is padded up to it, and cut back. Rounded up to a
         multiple of the number of devices.
       mesh: The devices that batches are split over; the first one by default.
@@ -32,44 +35,49 @@ class ByExample:
 
     def __init__(
         self,
-        fun: Callable[[Mapping[str, Any], Array, Array], Mapping[str, Num[Array, " B"]]],
+        fun: Callable[[Mapping[str, Any], Array, Array], Mapping[str, Num[Array, "B ..."]]],
         batch_size: int,
         mesh: Mesh | None = None,
     ) -> None:
         self._mesh = mesh or data_mesh(jax.devices()[:1])
         self._batch_size = math.ceil(batch_size / self._mesh.size) * self._mesh.size
+        self._own_rows = own_rows(self._mesh, self._batch_size)
+
+        def of_rows(variables, inputs, labels, readable):
+            return {**fun(variables, inputs, labels), _READABLE: readable}
+
         self._fun = jax.jit(
-            map_over(self._mesh, fun, (WHOLE, ROWS, ROWS), ROWS),
+            map_over(self._mesh, of_rows, (WHOLE, ROWS, ROWS, ROWS), ROWS),
             out_shardings=NamedSharding(self._mesh, WHOLE),
         )
 
     def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Columns:
         """The results for all ``examples``, in order; NaN or -1 where one could not be read."""
         size = len(examples)
-        rows_of = functools.partial(_rows_of, size, self._batch_size)
+        rows_of = functools.partial(_rows_of, size, self._batch_size, self._own_rows)
         parts: list[Columns] = []
         for batch, (inputs, readable) in enumerate(self._inputs(examples, rows_of)):
-            placed = place(self._mesh, (inputs, examples.labels[rows_of(batch)]), ROWS)
-            results = jax.device_get(self._fun(variables, *placed))
-            parts.append(
-                {
-                    name: np.where(readable, values, _nothing(values))
-                    for name, values in results.items()
-                }
-            )
+            rows = inputs, examples.labels[rows_of(batch)], readable
+            placed = place_own_rows(self._mesh, rows, ROWS)
+            results = {k: np.array(v) for k, v in self._fun(variables, *placed).items()}
+            unreadable = ~results.pop(_READABLE)
+            for values in results.values():
+                values[unreadable] = _nothing(values)
+            parts.append(results)
         return {name: np.concatenate([part[name] for part in parts])[:size] for name in parts[0]}
 
     def _inputs(
         self, examples: Examples, rows_of: Callable[[int], np.ndarray]
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The inputs of each batch, and which of them could be read."""
+        """This process's rows of each batch, and which of them could be read."""
         batches = math.ceil(len(examples) / self._batch_size)
-        if isinstance(examples.inputs, ImageFiles):
+        if isinstance(examples.inputs, EncodedImages):
             for decoded in read(examples.inputs, rows_of, 0, batches, seed=None):
                 yield decoded.images, decoded.unreadable < 0
             return
         for batch in range(batches):
-            yield examples.inputs[rows_of(batch)], np.ones(self._batch_size, bool)
+            rows = rows_of(batch)
+            yield examples.inputs[rows], np.ones(len(rows), bool)
 
 
 class Evaluation(NamedTuple):
@@ -119,9 +127,9 @@ def _rank(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Int[Array, "
     return jnp.sum(logits > own, axis=-1)
 
 
-def _rows_of(size: int, batch_size: int, batch: int) -> Int[np.ndarray, " B"]:
-    """The rows of a batch; the last one is filled up."""
-    return np.minimum(batch * batch_size + np.arange(batch_size), size - 1)
+def _rows_of(size: int, batch_size: int, own: slice, batch: int) -> Int[np.ndarray, " b"]:
+    """The rows of a batch that are ``own``; the last batch is filled up."""
+    return np.minimum(batch * batch_size + np.arange(batch_size)[own], size - 1)
 
 
 def _nothing(values: np.ndarray) -> float | int:

@@ -10,7 +10,8 @@ from jaxtyping import PyTree
 
 from har_jax import seeds
 from har_jax.data.batches import Batches
-from har_jax.data.image_files import Decoded, ImageFiles, read
+from har_jax.data.encoded import EncodedImages
+from har_jax.data.reading import Decoded, read
 from har_jax.methods.base import Batch
 from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
 
@@ -45,13 +46,13 @@ def open_feed(
     """The feed of a data set.
 
     Args:
-      data: Arrays ``[n, ...]``; ``inputs`` may be :class:`har_jax.data.image_files.ImageFiles`.
+      data: Arrays ``[n, ...]``; ``inputs`` may be :class:`har_jax.data.encoded.EncodedImages`.
       batch_size: Of all devices together.
       seed: Of the order of the examples, and of what is taken of images in files.
       mesh: The devices.
       steps: Those that will be asked for, in order.
     """
-    if isinstance(data["inputs"], ImageFiles):
+    if isinstance(data["inputs"], EncodedImages):
         return _Streamed(data, batch_size, seed, mesh, steps)
     return _Resident(data, batch_size, seed, mesh)
 
@@ -88,7 +89,7 @@ class _Streamed:
     def __init__(
         self, data: Mapping[str, Any], batch_size: int, seed: int, mesh: Mesh, steps: range
     ) -> None:
-        self._files: ImageFiles = data["inputs"]
+        self._files: EncodedImages = data["inputs"]
         self._rest = {name: array for name, array in data.items() if name != "inputs"}
         self._mesh, self._batches = mesh, _batches(data, batch_size, seed)
         self._batch_size, self._seed, self._steps = batch_size, seed, steps

@@ -55,7 +55,7 @@ def fit(
     Args:
       method: What is trained; made with the axis of the mesh, if that has several devices.
       data: Arrays ``[n, ...]``, whose rows make up the batches, ``labels`` among them; ``inputs``
-        may be :class:`har_jax.data.image_files.ImageFiles`.
+        may be :class:`har_jax.data.encoded.EncodedImages`.
       directory: Gets ``checkpoints/``, ``metrics.jsonl`` and ``tensorboard/``.
       steps: The number of updates.
       batch_size: Examples per update.
@@ -99,6 +99,8 @@ def fit(
             raise ValueError(f"{directory} holds a run of {start} steps, more than {steps}")
         if 0 < start < steps:
             print(f"{title}: goes on from step {start}")
+        if start < steps:
+            print(f"{title}: compiling", flush=True)
         with (
             MetricsWriter(directory, resume_step=start, writes=is_first()) as writer,
             Progress(title, start, steps, batch_size) as progress,

@@ -13,8 +13,8 @@ import pyarrow.parquet
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
-from har_jax.data.image_files import ImageFiles
 from har_jax.files import write_by
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter
@@ -80,8 +80,8 @@ def to_table(
         unseen[0][held_out["index"]] = held_out["prediction"]
         unseen[1][held_out["index"]] = held_out["loss"]
     not_held_out = unseen[0] < 0
-    if isinstance(examples.inputs, ImageFiles):
-        paths = {"path": pyarrow.array(examples.inputs.paths.tolist())}
+    if isinstance(examples.inputs, EncodedImages):
+        paths = {"path": pyarrow.array(examples.inputs.names)}
     else:
         paths = {}
     return pyarrow.table(

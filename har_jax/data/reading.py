@@ -1,92 +1,23 @@
-"""Images in files, which are decoded when they are needed, and in the order of a seed."""
+"""Encoded images are read in the order of a seed, and decoded ahead, in threads or processes."""
 
 import dataclasses
-import hashlib
 import os
-import pathlib
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from absl import flags
 from jaxtyping import Int, UInt8
 
-from har_jax.data.decoding import (
-    Crop,
-    center_square,
-    decode_square,
-    random_part,
-)
+from har_jax.data.decoding import File, center_square, decode_square, random_part
+from har_jax.data.encoded import EncodedImages, Reading
 from har_jax.data.examples import DataError
 from har_jax.interruption import end_with_parent
 
-OnUnreadable = Literal["stop", "skip"]
-"""What to do with a file that cannot be decoded."""
-
 _AHEAD = 4  # batches that are decoded before they are asked for
-
-
-@dataclasses.dataclass(frozen=True)
-class Reading:
-    """How images are read.
-
-    Attributes:
-      size: Their height and width, after cropping and resizing.
-      crop: What training takes of an image; evaluation takes the center.
-      workers: Processes that decode; 0 decodes in threads of this one.
-      on_unreadable: What a file leads to that cannot be decoded: an error that names it, or that
-        the next one takes its place in the batch and that it is counted.
-    """
-
-    size: int = 224
-    crop: Crop = "center"
-    workers: int = 0
-    on_unreadable: OnUnreadable = "stop"
-
-
-@dataclasses.dataclass(frozen=True)
-class ImageFiles:
-    """The inputs of a data set, ``[n, size, size, 3]`` uint8, in files.
-
-    Attributes:
-      root: The folder that paths are relative to.
-      paths: ``[n]`` strings.
-      reading: How they are read.
-    """
-
-    root: pathlib.Path
-    paths: np.ndarray
-    reading: Reading
-
-    def __len__(self) -> int:
-        return len(self.paths)
-
-    def __getitem__(self, index: Int[np.ndarray, " m"]) -> "ImageFiles":
-        return dataclasses.replace(self, paths=self.paths[index])
-
-    @property
-    def shape(self) -> tuple[int, int, int, int]:
-        return len(self), self.reading.size, self.reading.size, 3
-
-    def checksum(self) -> bytes:
-        """Of the files' names and sizes, which takes no reading.
-
-        Raises:
-          DataError: if one is not there, and such files are not to be skipped.
-        """
-        sha = hashlib.sha256()
-        for path in self.paths.tolist():
-            try:
-                size = os.stat(self.root / path).st_size
-            except OSError as error:
-                if self.reading.on_unreadable == "stop":
-                    message = f"{self.root / path} cannot be found: {error.strerror}"
-                    raise DataError(message) from error
-                size = -1
-            sha.update(f"{path}\0{size}\0".encode())
-        return sha.digest()
 
 
 class Decoded(NamedTuple):
@@ -104,7 +35,7 @@ class Decoded(NamedTuple):
 
 
 def read(
-    files: ImageFiles,
+    images: EncodedImages,
     rows_of: Callable[[int], Int[np.ndarray, " b"]],
     first: int,
     stop: int,
@@ -117,7 +48,7 @@ def read(
     workers, nor of where the reading began.
 
     Args:
-      files: The images.
+      images: What is read.
       rows_of: ``batch -> [b]``, which images are in a batch; it is sent to workers.
       first: The first batch.
       stop: The batch after the last.
@@ -131,24 +62,27 @@ def read(
     source = _Rows(rows_of, first, stop, len(rows_of(first)))
     batches: Any = (
         grain.MapDataset.source(source)
-        .map(_Decode(files, seed))
+        .map(_Decode(images, seed))
         .batch(source.size, batch_fn=_stack)
         .to_iter_dataset(
             grain.ReadOptions(num_threads=os.cpu_count() or 1, prefetch_buffer_size=_AHEAD)
         )
     )
-    if files.reading.workers:
+    if images.reading.workers:
         if not flags.FLAGS.is_parsed():  # Grain has flags, and asks for them
             flags.FLAGS.mark_as_parsed()
         options = grain.MultiprocessingOptions(
-            num_workers=files.reading.workers, per_worker_buffer_size=_AHEAD
+            num_workers=images.reading.workers, per_worker_buffer_size=_AHEAD
         )
+        # Through pipes, not shared memory: containers have little of that, and some stayed behind.
+        pipes = grain.experimental.DatasetOptions(min_shm_size=sys.maxsize)
+        batches = grain.experimental.WithOptionsIterDataset(batches, pipes)
         batches = batches.mp_prefetch(options, worker_init_fn=_begin_worker)
     told = False
     for batch in _alive(batches):
         if np.any(batch.unreadable >= 0) and not told:
-            problem = _problem(files, batch.unreadable)
-            if files.reading.on_unreadable == "stop":
+            problem = _problem(images, batch.unreadable)
+            if images.reading.on_unreadable == "stop":
                 raise DataError(
                     f"{problem}: repair or remove it, or leave such files out with "
                     "config.data.on_unreadable=skip"
@@ -165,13 +99,18 @@ def _begin_worker(*_: int) -> None:
 
 
 def _alive(batches: Iterable[Decoded]) -> Iterator[Decoded]:
+    iterator: Any = iter(batches)
     try:
-        yield from batches
+        yield from iterator
+    except DataError as error:  # without what Grain says beside it
+        raise DataError(str(error).partition("\n")[0]) from error
     except RuntimeError as error:  # Grain's word for a process that is gone
         raise DataError(
             f"a process that decodes images has ended ({error}): memory may be short; take fewer "
             "config.data.workers"
         ) from error
+    finally:
+        iterator.close()  # which ends its threads and processes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,32 +133,32 @@ class _Rows:
 
 @dataclasses.dataclass(frozen=True)
 class _Decode:
-    files: ImageFiles
+    images: EncodedImages
     seed: int | None
 
     def __call__(self, place: tuple[int, int, int]) -> tuple[np.ndarray, int, int]:
         batch, row, wanted = place
-        reading = self.files.reading
-        for ahead in range(len(self.files)):
-            index = (wanted + ahead) % len(self.files)
+        reading = self.images.reading
+        for ahead in range(len(self.images)):
+            index = (wanted + ahead) % len(self.images)
             rng = None if self.seed is None else np.random.default_rng([self.seed, batch, row])
             try:
-                pixels = _decode(self.files.root / self.files.paths[index], reading, rng)
+                pixels = _decode(self.images.file(index), reading, rng)
             except Exception:  # Pillow has many types for a damaged file
                 if reading.on_unreadable == "stop":  # named by who asked for it
                     return np.zeros((reading.size, reading.size, 3), np.uint8), index, index
                 continue
             return pixels, index, wanted if ahead else -1
-        raise DataError(f"none of the {len(self.files)} images in {self.files.root} can be decoded")
+        raise DataError(f"none of {len(self.images)} images in {self.images.place} can be decoded")
 
 
 def _decode(
-    path: pathlib.Path, reading: Reading, rng: np.random.Generator | None
+    file: File, reading: Reading, rng: np.random.Generator | None
 ) -> UInt8[np.ndarray, "size size 3"]:
     if rng is None or reading.crop == "center":
-        return decode_square(path, reading.size, center_square)
+        return decode_square(file, reading.size, center_square)
     flip = rng.random() < 0.5
-    pixels = decode_square(path, reading.size, lambda *size: random_part(rng, *size))
+    pixels = decode_square(file, reading.size, lambda *size: random_part(rng, *size))
     return pixels[:, ::-1] if flip else pixels
 
 
@@ -228,12 +167,12 @@ def _stack(decoded: list[tuple[np.ndarray, int, int]]) -> Decoded:
     return Decoded(np.stack(images), np.array(index, np.int32), np.array(unreadable, np.int32))
 
 
-def _problem(files: ImageFiles, unreadable: np.ndarray) -> str:
-    """What is wrong with the first of a batch's files that cannot be decoded."""
-    path = files.root / files.paths[unreadable[unreadable >= 0][0]]
+def _problem(images: EncodedImages, unreadable: np.ndarray) -> str:
+    """What is wrong with the first of a batch's images that cannot be decoded."""
+    index = int(unreadable[unreadable >= 0][0])
     try:
-        decode_square(path, files.reading.size, center_square)
+        decode_square(images.file(index), images.reading.size, center_square)
         reason = "it could not be read a moment ago"
     except Exception as error:
         reason = f"{type(error).__name__}: {error}"
-    return f"{path} cannot be decoded ({reason})"
+    return f"{images.place / images.names[index]} cannot be decoded ({reason})"

@@ -8,8 +8,9 @@ from PIL import Image
 
 from har_jax.data.batches import Batches
 from har_jax.data.decoding import center_square, decode_square, random_part
+from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError
-from har_jax.data.image_files import ImageFiles, Reading, read
+from har_jax.data.reading import read
 from tests.own_images import write_folder
 
 
@@ -124,7 +125,7 @@ class TestUnreadable:
         for number in range(2):
             (tmp_path / "a" / f"{number}.png").touch()
         images = files(tmp_path, on_unreadable="skip")
-        with pytest.raises(DataError, match=r"none of the 2 images in .* can be decoded"):
+        with pytest.raises(DataError, match=r"^none of 2 images in .* can be decoded$"):
             decoded(images, 0, 1)
 
 

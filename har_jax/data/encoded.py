@@ -1,0 +1,126 @@
+"""Images that stay encoded, in files, until they are needed."""
+
+import abc
+import dataclasses
+import hashlib
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+from jaxtyping import Int
+
+from har_jax.data.decoding import Crop, File
+from har_jax.data.examples import DataError
+
+OnUnreadable = Literal["stop", "skip"]
+"""What to do with an image that cannot be decoded."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reading:
+    """How images are read.
+
+    Attributes:
+      size: Their height and width, after cropping and resizing.
+      crop: What training takes of an image; evaluation takes the center.
+      workers: Processes that decode; 0 decodes in threads of this one.
+      on_unreadable: What an image leads to that cannot be decoded: an error that names it, or
+        that the next one takes its place in the batch and that it is counted.
+    """
+
+    size: int = 224
+    crop: Crop = "center"
+    workers: int = 0
+    on_unreadable: OnUnreadable = "stop"
+
+
+class EncodedImages(abc.ABC):
+    """The inputs of a data set, ``[n, size, size, 3]`` uint8, which are not decoded yet.
+
+    Can be sent to other processes.
+
+    Attributes:
+      reading: How they are read.
+      place: Where they lie.
+      names: ``[n]``, what each is called there.
+    """
+
+    reading: Reading
+
+    @property
+    @abc.abstractmethod
+    def place(self) -> pathlib.Path: ...
+
+    @property
+    @abc.abstractmethod
+    def names(self) -> Sequence[str]: ...
+
+    @abc.abstractmethod
+    def __getitem__(self, index: Int[np.ndarray, " m"], /) -> Self: ...
+
+    @abc.abstractmethod
+    def __len__(self) -> int: ...
+
+    @abc.abstractmethod
+    def file(self, index: int) -> File:
+        """What :func:`har_jax.data.decoding.decode_square` takes."""
+
+    @abc.abstractmethod
+    def checksum(self) -> bytes:
+        """Of what is known of the images without reading them."""
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return len(self), self.reading.size, self.reading.size, 3
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageFiles(EncodedImages):
+    """Images in a file each.
+
+    Attributes:
+      root: The folder that paths are relative to.
+      paths: ``[n]`` strings.
+      reading: How they are read.
+    """
+
+    root: pathlib.Path
+    paths: np.ndarray
+    reading: Reading
+
+    @property
+    def place(self) -> pathlib.Path:
+        return self.root
+
+    @property
+    def names(self) -> Sequence[str]:
+        return self.paths.tolist()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: Int[np.ndarray, " m"]) -> Self:
+        return dataclasses.replace(self, paths=self.paths[index])
+
+    def file(self, index: int) -> File:
+        return self.root / self.paths[index]
+
+    def checksum(self) -> bytes:
+        """Of the files' names and sizes.
+
+        Raises:
+          DataError: if one is not there, and such files are not to be skipped.
+        """
+        sha = hashlib.sha256()
+        for path in self.names:
+            try:
+                size = os.stat(self.root / path).st_size
+            except OSError as error:
+                if self.reading.on_unreadable == "stop":
+                    message = f"{self.root / path} cannot be found: {error.strerror}"
+                    raise DataError(message) from error
+                size = -1
+            sha.update(f"{path}\0{size}\0".encode())
+        return sha.digest()

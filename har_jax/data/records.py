@@ -1,0 +1,244 @@
+"""What a prepared set of TensorFlow Datasets holds: images or texts with class labels."""
+
+import dataclasses
+import functools
+import hashlib
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Int
+
+from har_jax.data.decoding import File, decode_image
+from har_jax.data.encoded import EncodedImages, Reading
+from har_jax.data.examples import DataError, Dataset, Examples
+
+_READ_AT_ONCE = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedData:
+    """A prepared set of examples with class labels.
+
+    Attributes:
+      name: As it was asked for.
+      builder: Of TFDS, which knows the folder.
+    """
+
+    name: str
+    builder: Any
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """``K`` names."""
+        return tuple(self._features[self._label_key].names)
+
+    def check(self) -> None:
+        """Raises :class:`DataError` if there is nothing that :meth:`load` could read."""
+        _ = self._label_key, self._text_key or self._image_key(sized=True), self._test_split
+
+    def load(self) -> Dataset:
+        """Reads the training set and a test set.
+
+        Images, which have to be of one size, become ``[n, H, W, C]`` uint8; texts, where there are
+        no images, ``[n]`` strings.
+
+        Raises:
+          DataError: if they cannot be read.
+        """
+        return Dataset(self._read("train"), self._read(self._test_split), self.class_names)
+
+    def find_images(self, split: str, class_names: Sequence[str], reading: Reading) -> Examples:
+        """The images of some classes, of any size, still encoded.
+
+        Args:
+          split: Of this set.
+          class_names: ``K`` names: the classes that are taken, in the order of the ids they get.
+          reading: How the images are to be read.
+
+        Raises:
+          DataError: if there is no such split, or no image of these classes in it.
+        """
+        key = self._image_key(sized=False)
+        if split not in self.builder.info.splits:
+            raise DataError(f"tfds:{self.name} has no split {split}")
+        ids = {name: label for label, name in enumerate(class_names)}
+        of_own = np.array([ids.get(name, -1) for name in self.class_names], np.int32)
+        own = np.array([e[self._label_key] for _, e in self._examples(split, key)], np.int32)
+        rows = np.flatnonzero(of_own[own] >= 0)
+        if not len(rows):
+            raise DataError(
+                f"tfds:{self.name}: no image of {split} is of a class that is trained on, such as "
+                f"{class_names[0]}; its own are such as {self.class_names[0]}"
+            )
+        folder = pathlib.Path(self.builder.data_dir)
+        return Examples(ImageRecords(folder, split, key, rows, reading), of_own[own][rows])
+
+    def _read(self, split: str) -> Examples:
+        size = self.builder.info.splits[split].num_examples
+        labels = np.empty(size, np.int32)
+        if self._text_key is not None:
+            texts = np.empty(size, object)
+            for row, example in self._examples(split):
+                texts[row] = example[self._text_key].decode("utf-8", "replace")
+                labels[row] = example[self._label_key]
+            return Examples(texts, labels)
+        key = self._image_key(sized=True)
+        shape = self._features[key].shape
+        inputs = np.empty((size, *shape), np.uint8)
+        for row, example in self._examples(split, key):
+            try:
+                pixels = decode_image(example[key], shape[-1])
+                if pixels.shape != shape:
+                    raise ValueError(f"it has the shape {pixels.shape}, and not {shape}")
+            except (OSError, ValueError) as error:
+                raise self._unreadable(f"example {row} of {split}", error) from error
+            inputs[row] = pixels
+            labels[row] = example[self._label_key]
+        return Examples(inputs, labels)
+
+    def _examples(self, split: str, *encoded: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
+        """All examples of a split, numbered, with some features left encoded."""
+        source = _open_split(self.builder, split, encoded)
+        for start in range(0, len(source), _READ_AT_ONCE):
+            rows = range(start, min(start + _READ_AT_ONCE, len(source)))
+            try:
+                examples = source.__getitems__(rows)
+            except Exception as error:  # of a reader, of whatever type
+                what = f"examples {rows.start} to {rows.stop - 1} of {split}"
+                raise self._unreadable(what, error) from error
+            yield from zip(rows, examples, strict=True)
+
+    def _unreadable(self, what: str, error: Exception) -> DataError:
+        return DataError(
+            f"tfds:{self.name}: {what} cannot be read from {self.builder.data_dir} "
+            f"({type(error).__name__}: {error}): delete that folder and prepare it again"
+        )
+
+    @property
+    def _test_split(self) -> str:
+        splits = self.builder.info.splits
+        if "train" not in splits or not {"test", "validation"} & set(splits):
+            raise DataError(
+                f"tfds:{self.name} has the splits {', '.join(splits)}: train, and test or "
+                "validation, are needed"
+            )
+        test = "test" if "test" in splits else "validation"
+        for split in ("train", test):
+            if not splits[split].num_examples:
+                raise DataError(
+                    f"tfds:{self.name}: the split {split} in {self.builder.data_dir} has no "
+                    "examples"
+                )
+        return test
+
+    @property
+    def _features(self) -> Mapping[str, Any]:
+        return self.builder.info.features
+
+    @functools.cached_property
+    def _label_key(self) -> str:
+        from tensorflow_datasets.core.features import ClassLabel
+
+        return self._one("class label", lambda feature: type(feature) is ClassLabel, place=1)
+
+    @functools.cached_property
+    def _text_key(self) -> str | None:
+        """The feature that is the text; None where there are images, or no texts."""
+        from tensorflow_datasets.core.features import Image, Text
+
+        kinds = {kind for kind in (Image, Text) for f in self._features.values() if type(f) is kind}
+        if kinds != {Text}:
+            return None
+        return self._one("text", lambda feature: type(feature) is Text, place=0)
+
+    def _image_key(self, *, sized: bool) -> str:
+        from tensorflow_datasets.core.features import Image
+
+        def fits(feature: Any) -> bool:
+            return (
+                isinstance(feature, Image)
+                and feature.np_dtype == np.uint8
+                and not (sized and None in feature.shape)
+            )
+
+        return self._one("uint8 image of a fixed size" if sized else "uint8 image", fits, place=0)
+
+    def _one(self, kind: str, fits: Callable[[Any], bool], place: int) -> str:
+        """The name of the one feature that fits, or of the one that TFDS would learn from."""
+        keys = [key for key, feature in self._features.items() if fits(feature)]
+        supervised = self.builder.info.supervised_keys
+        if supervised is not None and supervised[place] in keys:
+            return str(supervised[place])
+        if len(keys) != 1:
+            raise DataError(
+                f"tfds:{self.name} has the features {', '.join(sorted(self._features))}: a class "
+                "label and either images of a fixed size or a text are needed, and there are "
+                f"{len(keys)} features that are a {kind}"
+            )
+        return keys[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageRecords(EncodedImages):
+    """Images of a prepared set of TFDS, still in its records.
+
+    Attributes:
+      folder: Of the set.
+      split: In which they are.
+      key: The feature that they are.
+      rows: ``[n]``, which examples of the split.
+      reading: How they are read.
+    """
+
+    folder: pathlib.Path
+    split: str
+    key: str
+    rows: Int[np.ndarray, " n"]
+    reading: Reading
+
+    @property
+    def place(self) -> pathlib.Path:
+        return self.folder
+
+    @property
+    def names(self) -> Sequence[str]:
+        return [f"{self.split}/{row}" for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Int[np.ndarray, " m"]) -> Self:
+        return dataclasses.replace(self, rows=self.rows[index])
+
+    def file(self, index: int) -> File:
+        record: Mapping[str, bytes] = _records(self.folder, self.split, self.key)[self.rows[index]]
+        return record[self.key]
+
+    def checksum(self) -> bytes:
+        """Of the names and sizes of the set's files, and of the rows."""
+        files = sorted(self.folder.glob(f"*-{self.split}.*"))
+        sizes = [f"{path.name}\0{path.stat().st_size}" for path in files]
+        sha = hashlib.sha256("\0".join([self.folder.name, *sizes]).encode())
+        sha.update(np.ascontiguousarray(self.rows).data)
+        return sha.digest()
+
+
+@functools.lru_cache(maxsize=8)
+def _records(folder: pathlib.Path, split: str, key: str) -> Any:
+    """A split's examples, opened once in every process."""
+    import tensorflow_datasets as tfds
+
+    return _open_split(tfds.builder_from_directory(folder), split, (key,))
+
+
+def _open_split(builder: Any, split: str, encoded: Sequence[str]) -> Any:
+    """A split's examples by row; some features are left encoded.
+
+    Images are decoded here: TFDS takes OpenCV where it is installed, whose pixels may differ.
+    """
+    import tensorflow_datasets as tfds
+
+    decoders = {key: tfds.decode.SkipDecoding() for key in encoded}
+    return builder.as_data_source(split=split, decoders=decoders or None)
