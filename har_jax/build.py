@@ -11,6 +11,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
+from jaxtyping import Array
 from ml_collections import config_dict
 
 from har_jax import methods
@@ -19,8 +20,9 @@ from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import Reading
 from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.sources import Place
+from har_jax.data.texts import Encoding
 from har_jax.layers import FILTERS
-from har_jax.models import CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2
+from har_jax.models import BiLSTM, CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2
 from har_jax.registry import METHODS
 from har_jax.train.optimizer import make_optimizer
 from har_jax.train.predictions import describe
@@ -30,18 +32,40 @@ _NETWORKS: Mapping[str, type[nn.Module]] = {
     "cifar_resnet": CifarResNet,
     "imagenet_resnet": ImageNetResNet,
     "inception_resnet_v2": InceptionResNetV2,
+    "bilstm": BiLSTM,
 }
 
 
-def make_model(config: Mapping[str, Any], num_classes: int, axis: str | None = None) -> nn.Module:
-    """The network that ``config.model`` describes, for batches that are split over ``axis``."""
-    network = _NETWORKS[config["name"]]
+def make_model(
+    config: Mapping[str, Any],
+    num_classes: int,
+    vocabulary_size: int | None = None,
+    axis: str | None = None,
+) -> nn.Module:
+    """The network that ``config.model`` describes.
+
+    Args:
+      config: That section.
+      num_classes: K.
+      vocabulary_size: The number of ids that stand for words; None of images.
+      axis: The axis that batches are split over; None if they are not.
+    """
     options = {key: config[key] for key in MODELS[config["name"]] if config[key] is not None}
-    dtype = jnp.dtype(config["dtype"])
-    norm = config["norm"]
-    if norm == "sync_batch" and axis is None:  # on one device it is the same
-        norm = "batch"
-    return network(num_classes, norm=norm, dtype=dtype, **options)
+    if options.get("norm") == "sync_batch" and axis is None:  # on one device it is the same
+        options["norm"] = "batch"
+    if vocabulary_size is not None:
+        options["vocabulary_size"] = vocabulary_size
+    network = _NETWORKS[config["name"]]
+    return network(num_classes, dtype=jnp.dtype(config["dtype"]), **options)
+
+
+def make_preprocess(
+    config: Mapping[str, Any], vocabulary_size: int | None
+) -> Callable[[Array], Array]:
+    """What ``config.data`` says is to be done with inputs before a network takes them."""
+    if vocabulary_size is not None:  # ids of words
+        return lambda inputs: inputs
+    return normalizer(config["mean"], config["std"])
 
 
 def make_place(config: Mapping[str, Any]) -> Place:
@@ -59,15 +83,18 @@ def make_place(config: Mapping[str, Any]) -> Place:
         table=path("table"),
         imagenet=config["imagenet"],
         reading=reading,
+        encoding=Encoding(**given("vocabulary_size", "length")),
         **given("subset", "test_fraction"),
     )
 
 
-def make_describe(config: config_dict.ConfigDict, num_classes: int) -> Callable[..., Any]:
+def make_describe(
+    config: config_dict.ConfigDict, num_classes: int, vocabulary_size: int | None
+) -> Callable[..., Any]:
     """What is said of every example by ``--stage=predict``."""
     return describe(
-        make_model(config.model, num_classes),
-        normalizer(config.data.mean, config.data.std),
+        make_model(config.model, num_classes, vocabulary_size),
+        make_preprocess(config.data, vocabulary_size),
         FILTERS[config.regularizer.layers],
         config.regularizer.reduction,
     )
@@ -84,6 +111,7 @@ def make_method(
     labels: np.ndarray,
     num_classes: int,
     *,
+    vocabulary_size: int | None = None,
     epochs: float,
     axis: str | None = None,
     reweighting: bool = True,
@@ -95,6 +123,7 @@ def make_method(
       config: A whole config.
       labels: ``[n]``, those of the examples that are trained on.
       num_classes: K.
+      vocabulary_size: As :func:`make_model` takes it.
       epochs: What the learning-rate schedule stretches over.
       axis: The axis that batches are split over; None if they are not.
       reweighting: Whether to weigh losses as the config says.
@@ -114,11 +143,11 @@ def make_method(
             methods.class_balanced_weights(counts, config.reweighting.beta),
             start_step=round(config.reweighting.start_epoch * steps_per_epoch),
         )
-    model = make_model(config.model, num_classes, axis)
+    model = make_model(config.model, num_classes, vocabulary_size, axis)
     optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
     options: dict[str, Any] = {
         "augment": AUGMENTATIONS.get(config.data.augment),  # None: of what files are decoded to
-        "preprocess": normalizer(config.data.mean, config.data.std),
+        "preprocess": make_preprocess(config.data, vocabulary_size),
         "loss_weights": loss_weights,
         "microbatches": config.microbatches,
         "axis": axis,

@@ -15,7 +15,7 @@ from ml_collections import config_dict
 from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
-from har_jax.data.sources import is_known
+from har_jax.data.sources import TFDS, is_known
 from har_jax.data.webvision import SUBSETS
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
@@ -28,21 +28,25 @@ from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
 
 # Which options each choice reads; an option that is set but not read is an error.
 MODELS: Mapping[str, Sequence[str]] = {
-    "convnet": ("widths",),
-    "cifar_resnet": ("widths", "depth", "stem_strides", "remat"),
-    "imagenet_resnet": ("depth", "remat"),
-    "inception_resnet_v2": ("remat",),
+    "convnet": ("norm", "widths"),
+    "cifar_resnet": ("norm", "widths", "depth", "stem_strides", "remat"),
+    "imagenet_resnet": ("norm", "depth", "remat"),
+    "inception_resnet_v2": ("norm", "remat"),
+    "bilstm": ("widths", "embedding", "dropout", "remat"),
 }
 NOISES: Mapping[str, Sequence[str]] = {
     "none": (),
     "groups": ("groups", "rate"),
     "symmetric": ("rate",),
+    "asymmetric": ("flips",),
 }
+TEXT_MODELS = ("bilstm",)
+TEXT_LAYERS = ("embeddings_and_recurrent",)
 DTYPES = ("float32", "bfloat16")
 _FILES = ("image_size", "workers", "on_unreadable")
 SOURCES: Mapping[str, Sequence[str]] = {
     "digits": (),
-    "tfds": (),
+    "tfds": ("vocabulary_size", "length"),
     "folder": ("root", "test_fraction", *_FILES),
     "csv": ("root", "table", "test_fraction", *_FILES),
     "webvision": ("root", "subset", "imagenet", *_FILES),
@@ -79,6 +83,8 @@ def base() -> config_dict.ConfigDict:
             "workers": optional(int),  # processes that decode images; None: threads of this one
             # What to do with files that cannot be decoded; None: "stop"; or "skip".
             "on_unreadable": optional(str),
+            "vocabulary_size": optional(int),  # of texts; None: 20,000
+            "length": optional(int),  # in words, of texts, of which the end is kept; None: 256
             "test_fraction": optional(float),  # where no split is tested on; None: 0.2
             "train_size": optional(int),  # None: the whole training set
             "augment": "none",  # or one of AUGMENTATIONS, or of CROPS for images in files
@@ -88,15 +94,22 @@ def base() -> config_dict.ConfigDict:
             # place, to choose strengths and the like by.
             "evaluate_on": "test",
             "validation_fraction": optional(float),
-            "noise": {"kind": "none", "groups": optional(tuple), "rate": optional(float)},
+            "noise": {
+                "kind": "none",
+                "groups": optional(tuple),
+                "rate": optional(float),
+                "flips": optional(tuple),  # (class, other class, rate)
+            },
             "imbalance": {"kind": "none", "classes": optional(tuple), "ratio": optional(float)},
         },
         "model": {
             "name": "convnet",
-            "norm": "batch",
+            "norm": optional(str),  # None: "batch"; any of NORMS
             "widths": optional(tuple),  # None: the model's own
             "depth": optional(int),  # None: the model's own
             "stem_strides": optional(int),  # None: the model's own
+            "embedding": optional(int),  # the width of embedded words; None: 128
+            "dropout": optional(float),  # None: 0.5
             "remat": optional(bool),  # None: False
             "dtype": "float32",  # of the network's computation; its parameters are float32
         },
@@ -112,9 +125,16 @@ def base() -> config_dict.ConfigDict:
             "decay_epochs": optional(tuple),
             "decay_factor": optional(float),
         },
-        # The model that estimates the noise: trained plainly on a part of the training set.
-        "pretrain": {"epochs": 30.0, "fraction": 0.5},
-        "estimate": {"smoothing": 0.0},
+        # The model that estimates the noise: trained plainly on a fraction of the training set,
+        # None: 0.5; or one for each of some folds, on what is not of it.
+        "pretrain": {"epochs": 30.0, "fraction": optional(float), "folds": optional(int)},
+        # Out-of-sample probabilities of another program in place of all that: .npy files of
+        # [n, K] and of [n] labels, in the order of the training set.
+        "estimate": {
+            "smoothing": 0.0,
+            "probabilities": optional(str),
+            "labels": optional(str),
+        },
         "train": {"epochs": 30.0},
         "regularizer": {
             "layers": "normalization",
@@ -150,6 +170,8 @@ def validate(config: config_dict.ConfigDict) -> None:
     _check_choices(flat)
     _check_numbers(flat)
     _check_classes(flat)
+    _check_texts(flat)
+    _check_estimation(flat)
 
 
 def flatten(config: config_dict.ConfigDict) -> dict[str, Any]:
@@ -304,6 +326,8 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
     share, part = (lambda x: 0 <= x <= 1), (lambda x: 0 < x < 1)
     rules = {
         "seed": (not_negative, "must not be negative"),
+        "data.vocabulary_size": (lambda x: 3 <= x <= 10**7, "must be between 3 and 1e7"),
+        "data.length": (lambda x: 1 <= x <= 10**5, "must be between 1 and 1e5 words"),
         "data.image_size": (lambda x: 8 <= x <= 4096, "must be between 8 and 4096 pixels"),
         "data.workers": (lambda x: 0 <= x <= 1000, "must be between 0 and 1000"),
         "data.test_fraction": (part, "must be between 0 and 1, both excluded"),
@@ -311,6 +335,8 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "data.validation_fraction": (part, "must be between 0 and 1, both excluded"),
         "data.noise.rate": (share, "must be between 0 and 1"),
         "data.imbalance.ratio": (lambda x: x >= 1, "must be at least 1: frequent over rare"),
+        "model.embedding": (positive, "must be positive"),
+        "model.dropout": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "devices": (positive, "must be positive"),
         "batch_size": (lambda x: 0 < x <= 10**6, "must be between 1 and 1e6"),
         "microbatches": (
@@ -323,6 +349,7 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "optimizer.decay_factor": (lambda x: 0 < x <= 1, "must be above 0 and at most 1"),
         "pretrain.epochs": (length, "must be above 0 and at most 1e6"),
         "pretrain.fraction": (part, "must be between 0 and 1, both excluded"),
+        "pretrain.folds": (lambda x: 2 <= x <= 1000, "must be between 2 and 1000"),
         "estimate.smoothing": (not_negative, "must not be negative"),
         "train.epochs": (length, "must be above 0 and at most 1e6"),
         "regularizer.strength": (strength, "must be between 0 and 1e6"),
@@ -374,6 +401,48 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         raise ConfigError(f"config.optimizer.decay_epochs={epochs} must hold positive epochs")
 
 
+def _check_texts(flat: Mapping[str, Any]) -> None:
+    """That what is of texts and what is of images, or of networks for them, is not mixed."""
+    name, layers = flat["model.name"], flat["regularizer.layers"]
+    if (name in TEXT_MODELS) != (layers in TEXT_LAYERS):
+        fitting = [key for key in FILTERS if (key in TEXT_LAYERS) == (name in TEXT_MODELS)]
+        raise ConfigError(
+            f"config.regularizer.layers={layers!r} are none of config.model.name={name!r}: take "
+            f"{' or '.join(fitting)}"
+        )
+    if name in TEXT_MODELS:
+        if not flat["data.source"].startswith(TFDS):
+            raise ConfigError(
+                f"config.model.name={name!r} reads texts, and config.data.source="
+                f"{flat['data.source']!r} has images: take tfds:NAME, such as tfds:imdb_reviews"
+            )
+        of_images = ("data.mean", "data.std", "data.augment")
+        wrong = [key for key in of_images if flat[key] not in (None, "none")]
+    else:
+        wrong = [key for key in ("data.vocabulary_size", "data.length") if flat[key] is not None]
+    for key in wrong:
+        raise ConfigError(
+            f"config.{key}={flat[key]!r} is not read with config.model.name={name!r}: remove one "
+            "of the two"
+        )
+
+
+def _check_estimation(flat: Mapping[str, Any]) -> None:
+    """That the noise is estimated in one way."""
+    files = ("estimate.probabilities", "estimate.labels")
+    for key, other in (files, files[::-1]):
+        if flat[key] is not None and flat[other] is None:
+            raise ConfigError(f"config.{other} is not set, but config.{key}={flat[key]!r} needs it")
+    ways = ("pretrain.fraction", "pretrain.folds", "estimate.probabilities")
+    given = [key for key in ways if flat[key] is not None]
+    if len(given) > 1:
+        one, other = given[:2]
+        raise ConfigError(
+            f"config.{one}={flat[one]!r} is not read with config.{other}={flat[other]!r}: remove "
+            "one of the two"
+        )
+
+
 def _positive_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -388,11 +457,36 @@ def _check_classes(flat: Mapping[str, Any]) -> None:
             f"config.data.noise.groups={groups} must hold groups of two classes or more, such as "
             "((3, 8), (4, 9)), or kind be 'none'"
         )
+    flips = flat["data.noise.flips"]
+    if flips is not None and not (
+        flips and all(isinstance(flip, tuple) and len(flip) == 3 for flip in flips)
+    ):
+        raise ConfigError(
+            f"config.data.noise.flips={flips} must hold a class, another one and a rate each, such "
+            "as (('cat', 'dog', 0.4),)"
+        )
+    for label, other, rate in flips or ():
+        if label == other or not (type(rate) in (int, float) and 0 <= rate <= 1):
+            raise ConfigError(
+                f"config.data.noise.flips={flips} holds {(label, other, rate)!r}: two different "
+                "classes and a rate from 0 to 1 are needed"
+            )
+        total = sum(flip[2] for flip in flips or () if flip[0] == label)
+        if total > 1 + 1e-9:
+            raise ConfigError(
+                f"config.data.noise.flips={flips} moves {total:g} of class {label!r}: at most 1 is "
+                "there"
+            )
     classes = flat["data.imbalance.classes"]
     if classes == ():
         raise ConfigError(
             "config.data.imbalance.classes is empty: name rare classes, or take kind='none'"
         )
+    for label in (label for *pair, _ in flips or () for label in pair):
+        if type(label) not in (int, str):
+            raise ConfigError(
+                f"config.data.noise.flips={flips} holds {label!r}: a class is an id or a name"
+            )
     for key, labels in {
         "data.noise.groups": [label for group in groups or () for label in group],
         "data.imbalance.classes": list(classes or ()),

@@ -2,7 +2,8 @@
 
 Each stage reads what earlier ones left in the workdir and leaves its own artefacts there:
 
-* ``pretrain/`` trains plainly on a part of the training set, and predicts the rest;
+* ``pretrain/`` trains plainly on a part of the training set, and predicts the rest; or so for each
+  of several folds;
 * ``estimate/`` turns these predictions into :math:`\\tau` of every class;
 * ``train/METHOD/`` trains each method on the full set, and evaluates it;
 * ``report/`` compares them;
@@ -14,10 +15,11 @@ The first two are left out where no method needs them.
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 import json
+import os
 import pathlib
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,17 +29,25 @@ from ml_collections import config_dict
 
 from har_jax import seeds
 from har_jax.build import make_describe, make_method, make_place, num_steps
-from har_jax.config import flatten
-from har_jax.data import DataError, Examples, TrainingData, load, stratified_split
-from har_jax.files import read_arrays, write_arrays, write_json
+from har_jax.config import TEXT_MODELS, flatten
+from har_jax.data import (
+    DataError,
+    Examples,
+    TrainingData,
+    load,
+    stratified_folds,
+    stratified_split,
+)
+from har_jax.files import read_arrays, write_array, write_arrays, write_json
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
+from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
 from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.table import format_table
-from har_jax.strength import GroupStatistics, group_statistics
+from har_jax.strength import GroupStatistics
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import ByExample, Evaluation, Evaluator
 from har_jax.train.loop import fit
@@ -49,6 +59,7 @@ from har_jax.workdir import StageError, StageFolder, refuse_differences
 _COMMON_KEYS = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
 _PRETRAIN_KEYS = (*_COMMON_KEYS, "pretrain")
 _ESTIMATE_KEYS = (*_PRETRAIN_KEYS, "estimate")
+_FOREIGN_KEYS = ("seed", "data", "estimate")  # where no model is pre-trained
 _R_KEYS = ("regularizer.layers", "regularizer.reduction")
 _TRAIN_KEYS = (*_COMMON_KEYS, "train", "reweighting")
 # Where things are does not change what they are, nor does how many processes read them, nor what
@@ -85,8 +96,9 @@ class Experiment:
         self._config = config
         self._workdir = workdir
         self._loaded: TrainingData | None = None
+        self._estimate_keys = _FOREIGN_KEYS if self._foreign else _ESTIMATE_KEYS
         self._pretrain = self._folder("pretrain", _PRETRAIN_KEYS)
-        self._estimate = self._folder("estimate", _ESTIMATE_KEYS)
+        self._estimate = self._folder("estimate", self._estimate_keys)
         keys = {name: self._train_keys(name) for name in config.methods}
         self._train = {name: self._folder(f"train/{name}", keys[name]) for name in keys}
         every = ("methods", *itertools.chain(*keys.values()))
@@ -125,21 +137,32 @@ class Experiment:
                     if is_first():
                         stack.enter_context(locked(self._workdir))
                     _ = self._mesh
+                    self._describe_data()
                     self._check_data(entries)  # what is wrong with it is told before stages begin
                 except (StageError, DataError, OSError) as error:
                     trouble = error
                 whole = [stage, flatten(self._config), str(self._workdir.absolute())]
-                digest = "" if trouble else self._data.digest
+                digest = "" if trouble else self._digest
                 agree(trouble, json.dumps([*whole, digest]))
             for entry in entries:
                 self._run_entry(entry)
                 wait_for_all("end of stage")
 
+    def _describe_data(self) -> None:
+        """Leaves what other programs need to go with this training set."""
+        if not is_first():
+            return
+        write_array(self._workdir / "labels.npy", self._data.train.labels)
+        if self._data.vocabulary is not None:
+            self._data.vocabulary.save(self._workdir / "vocabulary.txt")
+
     def _check_data(self, entries: Sequence[_Stage]) -> None:
-        if self._estimates:
-            self._pretrain_size()
+        if self._estimates and self._foreign:
+            _ = self._foreign_out_of_sample
+        elif self._estimates:
+            self._pretrain_parts()
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
-            folder.refuse_other_data(self._data.digest)
+            folder.refuse_other_data(self._digest)
 
     def _run_entry(self, entry: _Stage) -> None:
         if entry.folder.is_complete():
@@ -149,18 +172,19 @@ class Experiment:
             return
         wait_for_all("beginning of stage")  # before it is written, all have seen what is there
         if is_first():
-            entry.folder.begin(self._data.digest)
+            entry.folder.begin(self._digest)
         entry.run()
         if is_first():
             refuse_moved(self._workdir)
-            entry.folder.finish(self._data.digest)
+            entry.folder.finish(self._digest)
 
     def _stages(self) -> list[_Stage]:
-        estimation = [
-            _Stage("pretrain", self._pretrain, self._run_pretrain),
-            _Stage("estimate", self._estimate, self._run_estimate, (self._pretrain,)),
-        ]
-        stages = estimation if self._estimates else []
+        stages = []
+        if self._estimates:
+            needs = () if self._foreign else (self._pretrain,)
+            if not self._foreign:
+                stages.append(_Stage("pretrain", self._pretrain, self._run_pretrain))
+            stages.append(_Stage("estimate", self._estimate, self._run_estimate, needs))
         for name, folder in self._train.items():
             run = functools.partial(self._run_train, name)
             needs = (self._estimate,) if METHODS[name].estimates else ()
@@ -174,7 +198,7 @@ class Experiment:
 
     def _train_keys(self, name: str) -> tuple[str, ...]:
         entry = METHODS[name]
-        return (*_TRAIN_KEYS, *entry.reads, *(_ESTIMATE_KEYS if entry.estimates else ()))
+        return (*_TRAIN_KEYS, *entry.reads, *(self._estimate_keys if entry.estimates else ()))
 
     def _folder(self, name: str, keys: tuple[str, ...]) -> StageFolder:
         fingerprint = {
@@ -211,72 +235,69 @@ class Experiment:
                 train_size=config.data.train_size,
                 validation_fraction=config.data.validation_fraction,
             )
-            _check_channels(config.data, self._loaded)
+            _check_inputs(config, self._loaded)
             made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
             for key, value in self._loaded.summary().items():
                 if self._loaded.noisy_classes or key not in made:
                     print(f"data: {key} {value}")
         return self._loaded
 
-    def _pretrain_size(self) -> int:
-        fraction, examples = self._config.pretrain.fraction, len(self._data.train)
-        size = round(fraction * examples)
-        if not 0 < size < examples:
+    def _pretrain_parts(self) -> list[np.ndarray]:
+        """The examples that each pre-trained model does not see."""
+        config, labels = self._config.pretrain, self._data.train.labels
+        seed = seeds.derive(self._config.seed, "pretrain split")
+        if config.folds is not None:
+            return list(stratified_folds(labels, config.folds, seed))
+        fraction = 0.5 if config.fraction is None else config.fraction
+        size = round(fraction * len(labels))
+        if not 0 < size < len(labels):
             raise DataError(
-                f"config.pretrain.fraction={fraction} of {examples} training examples leaves no "
+                f"config.pretrain.fraction={fraction} of {len(labels)} training examples leaves no "
                 "example to train on, or none to predict"
             )
-        return size
+        return [stratified_split(labels, size, seed)[1]]
+
+    def _pretrain_folders(self) -> list[pathlib.Path]:
+        """A folder for each pre-trained model."""
+        folds = self._config.pretrain.folds
+        path = self._pretrain.path
+        return [path] if folds is None else [path / f"fold-{fold}" for fold in range(folds)]
 
     def _run_pretrain(self) -> None:
-        config, data, folder = self._config, self._data, self._pretrain.path
-        split_seed = seeds.derive(config.seed, "pretrain split")
-        fitted, held_out = stratified_split(data.train.labels, self._pretrain_size(), split_seed)
-        train = data.train.take(fitted)
-        epochs = config.pretrain.epochs
-        method = make_method(
-            "erm",
-            config,
-            train.labels,
-            data.num_classes,
-            epochs=epochs,
-            axis=axis_of(self._mesh),
-            reweighting=False,
-        )
-        arrays = {"inputs": train.inputs, "labels": train.labels}
-        state = self._fit(method, arrays, folder, epochs, title="pretrain")
-        (result,) = self._evaluate("pretrain", method, state, data.train.take(held_out))
+        train, epochs = self._data.train, self._config.pretrain.epochs
+        folded = self._config.pretrain.folds is not None
+        parts = self._pretrain_parts()
+        results = []
+        for held_out, folder in zip(parts, self._pretrain_folders(), strict=True):
+            title = f"pretrain {folder.name}" if folded else "pretrain"
+            fitted = train.take(np.setdiff1d(np.arange(len(train)), held_out))
+            method = self._make_method("erm", fitted.labels, epochs, reweighting=False)
+            arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
+            state = self._fit(method, arrays, folder, epochs, title=title)
+            (result,) = self._evaluate(
+                title, method, state, train.take(held_out), probabilities=folded
+            )
+            results.append(result)
+        index = np.concatenate(parts)
         self._write(
-            folder / "held_out.npz",
-            index=held_out,
-            loss=result.loss,
-            prediction=result.prediction,
+            self._pretrain.path / "held_out.npz",
+            index=index,
+            fold=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+            prediction=np.concatenate([result.prediction for result in results]),
+            loss=np.concatenate([result.loss for result in results]),
         )
+        if folded and is_first():  # of all examples, in the order of the training set
+            said = np.concatenate([result.probabilities for result in results])
+            write_array(self._pretrain.path / "probabilities.npy", said[np.argsort(index)])
 
     def _run_estimate(self) -> None:
-        labels = self._data.train.labels
-        held_out = self._held_out()
-        assert held_out is not None  # this stage is of methods that need it
-        validation_labels = labels[held_out["index"]]
-        groups = self._data.train.group_ids()
-        read = held_out["prediction"] >= 0
-        statistics = group_statistics(
-            groups,
-            groups[held_out["index"]][read],
-            (held_out["prediction"] != validation_labels)[read],
-            ids=np.arange(len(self._data.group_names)),
-            smoothing=self._config.estimate.smoothing,
-        )
-        wrong, guessing = np.mean(held_out["prediction"] != validation_labels), _guessing(labels)
-        if wrong >= guessing:
-            warnings.warn(
-                f"the pre-trained model errs on {100 * wrong:.0f}% of what it did not see, and "
-                f"always naming the most frequent class on {100 * guessing:.0f}%: what it says of "
-                "noise means little; train it longer (config.pretrain.epochs), or with another "
-                "learning rate",
-                stacklevel=2,
-            )
-        self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(statistics))
+        train, said = self._data.train, self._out_of_sample()
+        assert said is not None  # this stage is of methods that need it
+        num_groups, smoothing = len(self._data.group_names), self._config.estimate.smoothing
+        estimates = estimate(said, train.labels, train.group_ids(), num_groups, smoothing)
+        self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(estimates.pooled))
+        folds = {name: np.stack(values) for name, values in by_fold(estimates).items()}
+        self._write(self._estimate.path / "folds.npz", **folds)
 
     def _run_train(self, name: str) -> None:
         data, folder = self._data, self._train[name].path
@@ -305,22 +326,15 @@ class Experiment:
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": train.labels}
         if strength is not None:
             arrays["strength"] = strength.astype(np.float32)
-        method = make_method(
-            name,
-            config,
-            train.labels,
-            self._data.num_classes,
-            epochs=config.train.epochs,
-            axis=axis_of(self._mesh),
-        )
+        method = self._make_method(name, train.labels, config.train.epochs)
         folder = self._train[name].path
         state = self._fit(method, arrays, folder, config.train.epochs, title=name)
         return method, state, np.zeros(len(train)) if strength is None else strength
 
     def _run_predict(self) -> None:
         config, data = self._config, self._data
-        held_out = self._held_out()
-        describe = make_describe(config, data.num_classes)
+        said = self._out_of_sample()
+        describe = make_describe(config, data.num_classes, data.vocabulary_size)
         describe_all = ByExample(describe, min(self._at_once, 256), self._mesh)
         for name, folder in self._train.items():
             if not any(folder.path.glob("checkpoints/*")):
@@ -337,10 +351,11 @@ class Experiment:
                     factor,
                     data.class_names,
                     data.group_names,
+                    data.vocabulary,
                     seen_before,
                 )
                 for split, examples, factor, seen_before in (
-                    ("train", data.train, strength, held_out),
+                    ("train", data.train, strength, said),
                     ("test", data.test, None, None),
                 )
             ]
@@ -353,15 +368,19 @@ class Experiment:
         if not is_first():
             return
         folders = {name: folder.path for name, folder in self._train.items()}
-        statistics = None
+        statistics = folds = None
         if self._estimates:
-            folders = {"pretrain": self._pretrain.path, **folders}
+            if not self._foreign:
+                named = {path.name: path for path in self._pretrain_folders()}
+                folders = {**named, **folders}
             statistics = self._statistics()
+            folds = read_arrays(self._estimate.path / "folds.npz")
         inputs = Inputs(
             config={**flatten(self._config), "devices": self._mesh.size},
             data=self._data,
-            held_out=self._held_out(),
+            held_out=self._out_of_sample(),
             statistics=statistics,
+            folds=folds,
             evaluations={
                 name: read_arrays(folder.path / "evaluation.npz")
                 for name, folder in self._train.items()
@@ -379,6 +398,20 @@ class Experiment:
     def _write(self, path: pathlib.Path, **arrays: np.ndarray) -> None:
         if is_first():
             write_arrays(path, **arrays)
+
+    def _make_method(
+        self, name: str, labels: np.ndarray, epochs: float, *, reweighting: bool = True
+    ) -> Method:
+        return make_method(
+            name,
+            self._config,
+            labels,
+            self._data.num_classes,
+            vocabulary_size=self._data.vocabulary_size,
+            epochs=epochs,
+            axis=axis_of(self._mesh),
+            reweighting=reweighting,
+        )
 
     def _fit(
         self,
@@ -406,10 +439,16 @@ class Experiment:
         )
 
     def _evaluate(
-        self, name: str, method: Method, state: Any, *parts: Examples
+        self,
+        name: str,
+        method: Method,
+        state: Any,
+        *parts: Examples,
+        probabilities: bool = False,
     ) -> list[Evaluation]:
         """Evaluates a trained method, which the last update may have made diverge."""
-        evaluate = Evaluator(method.predict, min(2 * self._at_once, 512), self._mesh)
+        size = min(2 * self._at_once, 512)
+        evaluate = Evaluator(method.predict, size, self._mesh, probabilities=probabilities)
         results = [evaluate(state.variables, part) for part in parts]
         if not all(np.all(np.isfinite(result.loss[result.prediction >= 0])) for result in results):
             raise diverged(f"{name}: losses are not finite after the last step")
@@ -431,24 +470,56 @@ class Experiment:
         except ValueError as error:
             raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
 
-    def _held_out(self) -> dict[str, np.ndarray] | None:
-        """What the pre-trained model said of what it did not see; None where no method needs it."""
-        return read_arrays(self._pretrain.path / "held_out.npz") if self._estimates else None
+    def _out_of_sample(self) -> OutOfSample | None:
+        """What is said of what was not seen; None where no method needs it."""
+        if not self._estimates:
+            return None
+        if self._foreign:
+            return self._foreign_out_of_sample
+        return OutOfSample(**read_arrays(self._pretrain.path / "held_out.npz"))
+
+    @property
+    def _foreign(self) -> bool:
+        """Whether another program has estimated the probabilities."""
+        return self._config.estimate.probabilities is not None
+
+    @functools.cached_property
+    def _foreign_out_of_sample(self) -> OutOfSample:
+        probabilities, labels = (
+            pathlib.Path(os.path.expanduser(self._config.estimate[key]))
+            for key in ("probabilities", "labels")
+        )
+        data = self._data
+        return from_probabilities(probabilities, labels, data.train.labels, data.num_classes)
+
+    @functools.cached_property
+    def _digest(self) -> str:
+        """A checksum of all that is read."""
+        sha = hashlib.sha256(self._data.digest.encode())
+        if self._estimates and self._foreign:
+            for array in dataclasses.asdict(self._foreign_out_of_sample).values():
+                sha.update(np.ascontiguousarray(array).data)
+        return sha.hexdigest()
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
 
 
-def _guessing(labels: np.ndarray) -> float:
-    """The error of always naming the most frequent class."""
-    return 1 - float(np.bincount(labels).max()) / len(labels)
-
-
-def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:
+def _check_inputs(config: config_dict.ConfigDict, data: TrainingData) -> None:
+    """That the data are what the network takes."""
+    source, name = config.data.source, config.model.name
+    if (data.vocabulary is not None) != (name in TEXT_MODELS):
+        kinds = "images", "texts"
+        has = kinds[data.vocabulary is not None]
+        raise DataError(
+            f"config.data.source={source!r} has {has}, and config.model.name={name!r} takes "
+            f"{kinds[name in TEXT_MODELS]}"
+        )
     channels = data.train.inputs.shape[-1]
     for key in ("mean", "std"):
-        if config[key] is not None and len(config[key]) != channels:
+        numbers = config.data[key]
+        if numbers is not None and len(numbers) != channels:
             raise DataError(
-                f"config.data.{key}={config[key]} has {len(config[key])} numbers, and images of "
-                f"{config.source} have {channels} channels"
+                f"config.data.{key}={numbers} has {len(numbers)} numbers, and images of {source} "
+                f"have {channels} channels"
             )

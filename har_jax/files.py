@@ -39,6 +39,26 @@ def read_arrays(path: pathlib.Path) -> dict[str, np.ndarray]:
         raise damaged(path, error) from error
 
 
+def write_array(path: pathlib.Path, array: np.ndarray) -> None:
+    """Writes an ``.npy`` that is there whole or not at all."""
+    write_by(path, lambda file: np.save(file, array, allow_pickle=False))
+
+
+def read_array(path: pathlib.Path) -> np.ndarray:
+    """Reads an ``.npy``, as far as it is needed.
+
+    Raises:
+      OSError: if it is not there, or is none.
+    """
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise OSError(f"{path} is no .npy of numbers ({error})") from error
+    if not isinstance(array, np.ndarray):  # an .npz
+        raise OSError(f"{path} holds several arrays: an .npy of one is needed")
+    return array
+
+
 def damaged(path: pathlib.Path, error: Exception) -> OSError:
     """The error for a file of ours that cannot be read, with the remedy."""
     return OSError(

@@ -37,8 +37,18 @@ def normalization_layers_but_stem(module: nn.Module, method_name: str) -> bool:
     )
 
 
+def embeddings_and_recurrent_layers(module: nn.Module, method_name: str) -> bool:
+    """Selects what embeddings and bidirectional recurrent layers return.
+
+    For networks without norms, as the paper's bidirectional LSTM is one. The layer is the pair of
+    both directions: its norm sums over time and over both.
+    """
+    return method_name == "__call__" and isinstance(module, (nn.Embed, nn.Bidirectional))
+
+
 FILTERS: Mapping[str, Filter] = {
     "normalization": normalization_layers,
     "normalization_but_stem": normalization_layers_but_stem,
+    "embeddings_and_recurrent": embeddings_and_recurrent_layers,
 }
 """The filters that a config can name."""

@@ -33,6 +33,8 @@ class GroupStatistics:
       count: ``[G]``, training examples.
       validation_count: ``[G]``, validation examples.
       error: ``[G]``, I, the validation error.
+      standard_error: ``[G]``, of I: :math:`(I (1 - I) / m)^{1/2}`, for m validation examples that
+        are right or wrong, imaginary ones counted; NaN where there are none.
       frequency: ``[G]``, q, the share of the training set.
       tau: ``[G]``, :math:`I^{3/5} / q^{2/5}`.
     """
@@ -41,6 +43,7 @@ class GroupStatistics:
     count: Integer[np.ndarray, " G"]
     validation_count: Integer[np.ndarray, " G"]
     error: Float[np.ndarray, " G"]
+    standard_error: Float[np.ndarray, " G"]
     frequency: Float[np.ndarray, " G"]
     tau: Float[np.ndarray, " G"]
 
@@ -139,6 +142,8 @@ def group_statistics(
         pooled,
         (wrong + smoothing * pooled) / np.where(unseen, 1, validation_count + smoothing),
     )
+    weight = np.where(unseen, np.nan, validation_count + smoothing)
+    standard_error = np.sqrt(error * (1 - error) / weight)
     frequency = count / max(len(groups), 1)
     absent = count == 0
     tau = np.where(absent, 0.0, noise_frequency_tau(error, np.where(absent, 1.0, frequency)))
@@ -155,7 +160,13 @@ def group_statistics(
             stacklevel=2,
         )
     return GroupStatistics(
-        known, count.astype(np.int64), validation_count.astype(np.int64), error, frequency, tau
+        known,
+        count.astype(np.int64),
+        validation_count.astype(np.int64),
+        error,
+        standard_error,
+        frequency,
+        tau,
     )
 
 

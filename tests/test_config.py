@@ -95,11 +95,61 @@ def test_the_base_is_valid_and_so_is_adam():
         ("regularizer.strength", -0.1, r"strength=-0\.1 is impossible: .* 0 and 1e6"),
         ("reweighting.beta", 1.0, r"beta=1\.0 is impossible"),
         ("batch_size", 0, r"batch_size=0 is impossible: it must be between 1"),
+        ("data.length", 64, r"data\.length=64 is not read by config\.data\.source='digits'"),
+        (
+            "model.name",
+            "bilstm",
+            r"layers='normalization' are none of .*: take embeddings_",
+        ),
+        ("model.embedding", 8, r"embedding=8 is not read by config\.model\.name='convnet'"),
+        ("data.noise.flips", ((1, 2, 0.4),), r"flips=.* is not read by .*noise\.kind='groups'"),
+        ("pretrain.folds", 1, r"folds=1 is impossible: it must be between 2 and 1000"),
+        ("estimate.labels", "l.npy", r"probabilities is not set, but config\.estimate\.labels="),
+        (
+            "estimate.probabilities",
+            "p.npy",
+            r"estimate\.labels is not set, but config\.est",
+        ),
     ],
 )
 def test_impossible_values(key, value, message):
     config = digits()
     config.update_from_flattened_dict({key: value})
+    with pytest.raises(har_config.ConfigError, match=message):
+        har_config.validate(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"data.source": "digits"}, r"(vocabulary_size|length)=\d+ is not read by .*'digits'"),
+        ({"data.source": "tfds:cifar10", "model.name": "convnet"}, r"(embedding|dropout)=.* not"),
+        ({"regularizer.layers": "normalization"}, r"are none of config\.model\.name='bilstm'"),
+        ({"data.mean": (0.5,)}, r"mean=\(0\.5,\) is not read with config\.model\.name='bilstm'"),
+        ({"data.augment": "flip"}, r"augment='flip' is not read with config\.model\.name='bilstm'"),
+        ({"model.norm": "batch"}, r"norm='batch' is not read by config\.model\.name='bilstm'"),
+        ({"data.length": 0}, r"length=0 is impossible: it must be between 1 and 1e5 words"),
+        ({"data.vocabulary_size": 2}, r"vocabulary_size=2 is impossible"),
+        ({"model.dropout": 1.0}, r"dropout=1\.0 is impossible"),
+        ({"data.noise.flips": ()}, r"must hold a class, another one and a rate each, such as"),
+        ({"data.noise.flips": (("neg", 0.4),)}, r"must hold a class, another one and a rate each"),
+        ({"data.noise.flips": ((0, 0, 0.4),)}, r"two different classes and a rate from 0 to 1"),
+        ({"data.noise.flips": ((0, 1, 1.5),)}, r"two different classes and a rate from 0 to 1"),
+        ({"data.noise.flips": ((0.0, 1, 0.5),)}, r"holds 0\.0: a class is an id or a name"),
+        ({"data.noise.flips": ((0, 1, 0.7), (0, 2, 0.7))}, r"moves 1\.4 of class 0: at most 1"),
+        (
+            {"pretrain.folds": 3, "pretrain.fraction": 0.5},
+            r"fraction=0\.5 is not read with .*fol",
+        ),
+        (
+            {"pretrain.folds": 3, "estimate.probabilities": "p", "estimate.labels": "l"},
+            r"folds=3 is not read with config\.estimate\.probabilities='p'",
+        ),
+    ],
+)
+def test_what_a_config_of_texts_and_estimates_cannot_say(changes, message):
+    config = load(DIGITS.parent / "imdb.py")
+    config.update_from_flattened_dict(changes)
     with pytest.raises(har_config.ConfigError, match=message):
         har_config.validate(config)
 

@@ -68,6 +68,23 @@ def test_exchange_refuses_a_class_in_two_pairs_and_a_rate_that_is_none():
         data.exchange_within_groups(random_labels(), ((3, 8),), 1.1, seed=0)
 
 
+def test_flips_go_from_one_class_to_another_at_a_rate_each():
+    clean = np.repeat(np.arange(4), 200)
+    flips = ((0, 1, 0.05), (1, 0, 0.4), (2, 3, 0.25), (2, 0, 0.75))
+    noisy = data.flip_classes(clean, flips, seed=1)
+    moved = np.array([[np.sum((clean == a) & (noisy == b)) for b in range(4)] for a in range(4)])
+    expected = [[190, 10, 0, 0], [80, 120, 0, 0], [150, 0, 0, 50], [0, 0, 0, 200]]
+    np.testing.assert_array_equal(moved, expected)
+    np.testing.assert_array_equal(noisy, data.flip_classes(clean, flips, seed=1))
+    assert np.any(noisy != data.flip_classes(clean, flips, seed=2))
+
+
+@pytest.mark.parametrize("flips", [((0, 0, 0.5),), ((0, 1, -0.1),), ((0, 1, 0.6), (0, 2, 0.6))])
+def test_flips_that_are_none(flips):
+    with pytest.raises(ValueError, match="class 0 cannot be flipped to"):
+        data.flip_classes(np.array([0, 1, 2]), flips, seed=0)
+
+
 def test_step_imbalance_keeps_the_ratio():
     labels = random_labels()
     kept = data.step_imbalance(labels, rare=(0, 9), ratio=10, seed=0)

@@ -30,6 +30,7 @@ def inputs():
         data=TrainingData(train, labels, test, ("a", "b", "c"), ("a", "b", "c"), (1,), (2,)),
         held_out=None,
         statistics=None,
+        folds=None,
         evaluations={"erm": evaluation},
         metrics={"erm": [{"step": 1, "epoch": 1.0, "loss": 1.0, "skipped": 2}]},
     )

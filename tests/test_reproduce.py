@@ -190,7 +190,7 @@ def test_the_recipe():
 def test_wrong_flags_end_in_one_line():
     for arguments, message in {
         (): "arguments are required: --table; --help says more",
-        ("--table=imdb",): "invalid choice: 'imdb' (choose from",
+        ("--table=imbd",): "invalid choice: 'imbd' (choose from",
         ("--table=weights", "--seeds=0"): "--seeds: 0 must be positive",
         ("--table=weights", "--settings=cifar100"): "cifar100 is unknown: weights has cifar10",
         ("--table=weights", "x"): "unrecognized arguments: x",

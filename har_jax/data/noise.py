@@ -1,9 +1,50 @@
 """Label noise: pure functions of clean labels and a seed."""
 
+import collections
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
+
+
+def flip_classes(
+    labels: Int[np.ndarray, " n"], flips: Sequence[tuple[int, int, float]], seed: int
+) -> Int[np.ndarray, " n"]:
+    """Moves labels from some classes to others, at a rate for each.
+
+    Args:
+      labels: ``[n]``, clean.
+      flips: ``(class, other class, rate)``: of the examples of the first, ``round(rate * size)``,
+        drawn at random, take the label of the second. All at once: none moves twice.
+      seed: The choice depends on nothing else.
+
+    Returns:
+      ``[n]``, the noisy labels.
+
+    Raises:
+      ValueError: if a class is to become itself, or the rates of one are negative or add up to
+        more than 1.
+
+    Example:
+      >>> flip_classes(np.array([0, 0, 0, 0, 1, 1]), [(0, 1, 0.25), (1, 0, 1.0)], seed=0)
+      array([0, 1, 0, 0, 0, 0])
+    """
+    totals: dict[int, float] = collections.defaultdict(float)
+    for label, other, rate in flips:
+        totals[label] += rate
+        if label == other or rate < 0 or totals[label] > 1 + 1e-9:
+            raise ValueError(
+                f"class {label} cannot be flipped to {other} at the rate {rate}: it takes another "
+                "class, and rates that are not negative and at most 1 in all"
+            )
+    rng = np.random.default_rng(seed)
+    order = {label: rng.permutation(np.flatnonzero(labels == label)) for label in sorted(totals)}
+    noisy, taken = labels.copy(), collections.Counter[int]()
+    for label, other, rate in flips:
+        first = taken[label]
+        taken[label] = min(first + round(rate * len(order[label])), len(order[label]))
+        noisy[order[label][first : taken[label]]] = other
+    return noisy
 
 
 def exchange_within_groups(

@@ -15,9 +15,10 @@ from har_jax.data.classes import class_ids
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
-from har_jax.data.noise import exchange_within_groups
+from har_jax.data.noise import exchange_within_groups, flip_classes
 from har_jax.data.sources import Place, open_source
 from har_jax.data.splits import stratified_split
+from har_jax.data.texts import Vocabulary, are_texts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +35,7 @@ class TrainingData:
       noisy_classes: Those that the noise protocol touches.
       rare_classes: Those that the imbalance protocol makes rare.
       others: Further test sets, by name, never corrupted.
+      vocabulary: Of texts, whose inputs are ids of it; None of images.
     """
 
     train: Examples
@@ -44,10 +46,16 @@ class TrainingData:
     noisy_classes: tuple[int, ...]
     rare_classes: tuple[int, ...]
     others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
+    vocabulary: Vocabulary | None = None
 
     @property
     def num_classes(self) -> int:
         return len(self.class_names)
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """The number of ids of words; None of images."""
+        return None if self.vocabulary is None else len(self.vocabulary)
 
     @property
     def flipped(self) -> Bool[np.ndarray, " n"]:
@@ -107,8 +115,9 @@ def load(
     Args:
       source: A name that :func:`har_jax.data.sources.open_source` takes.
       noise: ``{"kind": "none"}``; ``{"kind": "groups", "groups": ..., "rate": ...}``, as
-        :func:`har_jax.data.exchange_within_groups` takes them; or ``{"kind": "symmetric",
-        "rate": ...}``, which is one group of all classes.
+        :func:`har_jax.data.exchange_within_groups` takes them; ``{"kind": "symmetric",
+        "rate": ...}``, which is one group of all classes; or ``{"kind": "asymmetric", "flips":
+        ...}``, as :func:`har_jax.data.flip_classes` takes them.
       imbalance: ``{"kind": "none"}``; ``{"kind": "step", "classes": ..., "ratio": ...}``; or
         ``{"kind": "exponential", "ratio": ...}``, whose latter half of classes counts as rare.
       seed: All choices depend on it and on nothing else.
@@ -138,9 +147,7 @@ def load(
         train = train.take(subset)
     clean = train.labels
     try:
-        noisy = exchange_within_groups(
-            clean, corruption.groups, corruption.rate, seeds.derive(seed, "noise")
-        )
+        noisy = corruption.mislabel(clean, seeds.derive(seed, "noise"))
         kept = _make_rare(noisy, num_classes, corruption, seeds.derive(seed, "imbalance"))
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source}, {len(clean)} training examples: {error}") from error
@@ -158,15 +165,25 @@ def load(
         )
         test = train.take(held_out)
         train, clean = train.take(fitted), clean[fitted]
+    if are_texts(train.inputs):
+        encoding = (place or Place()).encoding
+        vocabulary = Vocabulary.of(train.inputs, encoding.vocabulary_size)
+        train, test = (
+            dataclasses.replace(part, inputs=vocabulary.encode(part.inputs[:], encoding.length))
+            for part in (train, test)
+        )
+    else:
+        vocabulary = None
     return TrainingData(
         train=train,
         clean_labels=clean,
         test=test,
         class_names=dataset.class_names,
         group_names=dataset.group_names or dataset.class_names,
-        noisy_classes=tuple(sorted(label for group in corruption.groups for label in group)),
+        noisy_classes=corruption.noisy_classes,
         rare_classes=corruption.rare,
         others=dataset.others,
+        vocabulary=vocabulary,
     )
 
 
@@ -177,6 +194,7 @@ class _Corruption:
     Attributes:
       groups: Between which classes labels are exchanged.
       rate: The share of every one of these classes that is mislabelled.
+      flips: From which class to which other, and at what rate, where that differs.
       imbalance: ``"none"``, ``"step"`` or ``"exponential"``.
       rare: The classes that the imbalance makes rare.
       ratio: Of the imbalance.
@@ -184,9 +202,22 @@ class _Corruption:
 
     groups: tuple[tuple[int, ...], ...]
     rate: float
+    flips: tuple[tuple[int, int, float], ...]
     imbalance: str
     rare: tuple[int, ...]
     ratio: float
+
+    @property
+    def noisy_classes(self) -> tuple[int, ...]:
+        """Those that labels are moved from, or to."""
+        exchanged = {label for group in self.groups for label in group}
+        flipped = {label for *pair, _ in self.flips for label in pair}
+        return tuple(sorted(exchanged | flipped))
+
+    def mislabel(self, labels: Int[np.ndarray, " n"], seed: int) -> Int[np.ndarray, " n"]:
+        if self.flips:
+            return flip_classes(labels, self.flips, seed)
+        return exchange_within_groups(labels, self.groups, self.rate, seed)
 
 
 def _corruption(
@@ -198,11 +229,17 @@ def _corruption(
     everything = tuple(range(len(class_names)))
     ids = functools.partial(class_ids, class_names=class_names, source=source)
     groups: tuple[tuple[int, ...], ...] = ()
+    flips: tuple[tuple[int, int, float], ...] = ()
     if noise["kind"] == "symmetric":
         groups = (everything,)
     elif noise["kind"] == "groups":
         groups = tuple(ids(group, key="data.noise.groups") for group in noise["groups"])
         ids([label for group in groups for label in group], key="data.noise.groups")
+    elif noise["kind"] == "asymmetric":
+        flips = tuple(
+            (*ids((label, other), key="data.noise.flips"), rate)
+            for label, other, rate in noise["flips"]
+        )
     rare: tuple[int, ...] = ()
     if imbalance["kind"] == "step":
         rare = ids(imbalance["classes"], key="data.imbalance.classes")
@@ -216,6 +253,7 @@ def _corruption(
     return _Corruption(
         groups=groups,
         rate=noise["rate"] if groups else 0.0,
+        flips=flips,
         imbalance=imbalance["kind"],
         rare=tuple(sorted(rare)),
         ratio=imbalance["ratio"] if imbalance["kind"] != "none" else 1.0,

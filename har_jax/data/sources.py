@@ -12,6 +12,7 @@ from har_jax.data import folders, prepared, webvision
 from har_jax.data.encoded import Reading
 from har_jax.data.examples import Dataset, Examples
 from har_jax.data.splits import stratified_split
+from har_jax.data.texts import Encoding
 
 DIGITS_TEST_SIZE = 600
 TFDS = "tfds:"
@@ -30,6 +31,7 @@ class Place:
       imagenet: ImageNet's validation images, to test WebVision's classes on too: a folder with
         one for each synset, or ``tfds:NAME``.
       reading: How image files are read.
+      encoding: How texts become arrays.
       test_fraction: The part of the images that is tested on, where no split says.
     """
 
@@ -39,6 +41,7 @@ class Place:
     subset: str = "mini"
     imagenet: str | None = None
     reading: Reading = dataclasses.field(default_factory=Reading)
+    encoding: Encoding = dataclasses.field(default_factory=Encoding)
     test_fraction: float = 0.2
 
 

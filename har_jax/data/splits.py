@@ -1,6 +1,7 @@
 """Random splits that keep the classes' shares."""
 
 import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -57,3 +58,41 @@ def stratified_split(
         )
     second = np.setdiff1d(np.arange(len(labels)), first)
     return np.sort(first), second
+
+
+def stratified_folds(
+    labels: Int[np.ndarray, " n"], folds: int, seed: int
+) -> Sequence[Int[np.ndarray, " m"]]:
+    """Splits examples at random into parts of one size, as far as that goes, each with its share.
+
+    Args:
+      labels: ``[n]`` integers.
+      folds: How many parts.
+      seed: The parts depend on nothing else.
+
+    Returns:
+      The indices of each part, ascending.
+
+    Raises:
+      DataError: if no class has as many examples as there are to be parts.
+
+    Warns:
+      UserWarning: if a class has fewer: some parts have none of it.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    counts = np.bincount(labels)
+    if counts.max() < folds:
+        raise DataError(
+            f"{folds} folds are more than the {counts.max()} examples of the largest class"
+        )
+    if len(few := np.flatnonzero((counts > 0) & (counts < folds))):
+        warnings.warn(
+            f"classes {few.tolist()} have {counts[few].tolist()} examples, fewer than the {folds} "
+            "folds: some have none of them",
+            stacklevel=2,
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same, of the smallest class only
+        splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
+        return [held_out for _, held_out in splits]

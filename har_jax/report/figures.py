@@ -11,7 +11,8 @@ from har_jax.registry import METHODS
 from har_jax.report.results import Inputs, kinds_of_examples
 
 _KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
-_RUNS = {"pretrain": "#999999", **{name: f"C{index}" for index, name in enumerate(METHODS)}}
+_METHODS = {name: f"C{index}" for index, name in enumerate(METHODS)}
+_PRETRAINED = "#999999"
 _SMALLEST_LOSS = 1e-4
 
 
@@ -24,7 +25,7 @@ def loss_histograms(inputs: Inputs) -> str:
     kinds = kinds_of_examples(inputs.data)
     panels = {}
     if inputs.held_out is not None:
-        panels["pre-trained, held-out part"] = (inputs.held_out["loss"], inputs.held_out["index"])
+        panels["pre-trained, held-out part"] = (inputs.held_out.loss, inputs.held_out.index)
     everything = np.arange(len(inputs.data.train))
     for method, evaluation in inputs.evaluations.items():
         panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
@@ -54,8 +55,9 @@ def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for run, records in metrics.items():
             points = [(r["epoch"], r[name]) for r in records if name in r]
+            color = _METHODS.get(run, _PRETRAINED)
             if points:
-                axes.plot(*zip(*points, strict=True), label=run, marker=".", color=_RUNS[run])
+                axes.plot(*zip(*points, strict=True), label=run, marker=".", color=color)
         axes.set(title=labels.get(name, name), xlabel="epoch")
         axes.legend()
     return svg(figure)
@@ -71,7 +73,7 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
         shares = [g["methods"][method]["test_accuracy"] for g in groups]
         heights = [np.nan if share is None else 100 * share for share in shares]
         left = np.arange(len(groups)) + shift * width
-        axes.bar(left, heights, width, label=method, color=_RUNS[method])
+        axes.bar(left, heights, width, label=method, color=_METHODS[method])
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
     axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")

@@ -9,7 +9,7 @@ from typing import Any
 from har_jax.files import write_text
 from har_jax.report import figures
 from har_jax.report.results import Inputs, notes
-from har_jax.report.table import rows_of
+from har_jax.report.table import fold_rows, rows_of
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -39,7 +39,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             + "<p>n: training examples; val. error: I, of a model trained on the other part; "
             "tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; accuracy: on "
             f"{_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies are in "
-            "percent.</p>",
+            f"percent; behind &plusmn; stands a standard error.</p>{_folds(results)}",
         ),
         ("Accuracy", figures.accuracies(inputs, results) + _other_tests(results)),
         (
@@ -102,6 +102,15 @@ def _table(results: Mapping[str, Any]) -> str:
     head, rows, groups = rows_of(results)
     body = [_row(row, "td", "mean" if index >= groups else "") for index, row in enumerate(rows)]
     return f"<table>{_row(head, 'th', '')}{''.join(body)}</table>"
+
+
+def _folds(results: Mapping[str, Any]) -> str:
+    """The errors of each fold by itself, where there are several."""
+    head, *rows = fold_rows(results)
+    if len(head) < 4:  # one fold, which is the pooled one
+        return ""
+    body = "".join(_row(row, "td", "") for row in rows)
+    return f"<p>Validation errors by fold:</p><table>{_row(head, 'th', '')}{body}</table>"
 
 
 def _row(cells: Sequence[str], tag: str, css: str) -> str:

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 
 from har_jax import seeds
 from har_jax.data.protocol import TrainingData
+from har_jax.out_of_sample import OutOfSample
 from har_jax.strength import GroupStatistics
 
 SEEDS = ("test split", "noise", "imbalance", "pretrain split", "pretrain", "train")
@@ -23,9 +24,11 @@ class Inputs:
     Attributes:
       config: By dotted key.
       data: What was trained on.
-      held_out: ``index``, ``loss`` and ``prediction`` of the pre-trained model on the part of
-        the training set that it did not see; None where no method needed it.
-      statistics: Of every class; None where no method needed them.
+      held_out: What pre-trained models said of what they did not see; None where no method
+        needed it.
+      statistics: Of every group; None where no method needed them.
+      folds: ``error``, ``standard_error`` and ``validation_count`` of every group, ``[F, G]``, as
+        each fold has them; None where there are no statistics.
       evaluations: By method: ``strength`` of every training example, and ``loss`` and
         ``prediction`` of every ``train_`` and ``test_`` example; ``top5`` of test examples, and
         ``prediction`` and ``top5`` of those of other test sets.
@@ -34,8 +37,9 @@ class Inputs:
 
     config: Mapping[str, Any]
     data: TrainingData
-    held_out: Mapping[str, np.ndarray] | None
+    held_out: OutOfSample | None
     statistics: GroupStatistics | None
+    folds: Mapping[str, np.ndarray] | None
     evaluations: Mapping[str, Mapping[str, np.ndarray]]
     metrics: Mapping[str, Sequence[Mapping[str, float]]]
 
@@ -60,7 +64,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                 "rare": index in members_of["rare"],
                 "n": int(np.sum(in_train)),
                 "mislabelled": int(np.sum(in_train & data.flipped)),
-                **_estimates(statistics, index),
+                **_estimates(statistics, inputs.folds, index),
                 "test_n": int(np.sum(in_test)),
                 "methods": {
                     method: {
@@ -158,12 +162,24 @@ def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
     }
 
 
-def _estimates(statistics: GroupStatistics | None, group: int) -> dict[str, Any]:
-    if statistics is None:
-        return {"validation_n": None, "validation_error": None, "tau": None}
+def _estimates(
+    statistics: GroupStatistics | None, folds: Mapping[str, np.ndarray] | None, group: int
+) -> dict[str, Any]:
+    names = ("validation_n", "validation_error", "validation_standard_error")
+    if statistics is None or folds is None:
+        return {**dict.fromkeys(names), "folds": [], "tau": None}
+    counted = lambda n, error, standard_error: {
+        names[0]: int(n),
+        names[1]: float(error) if n else None,
+        names[2]: float(standard_error) if n else None,
+    }
+    parts = zip(folds["validation_count"], folds["error"], folds["standard_error"], strict=True)
+    error, standard_error = statistics.error[group], statistics.standard_error[group]
     return {
         "validation_n": int(statistics.validation_count[group]),
-        "validation_error": float(statistics.error[group]),
+        "validation_error": float(error),
+        "validation_standard_error": None if np.isnan(standard_error) else float(standard_error),
+        "folds": [counted(n[group], e[group], s[group]) for n, e, s in parts],
         "tau": float(statistics.tau[group]),
     }
 

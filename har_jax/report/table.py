@@ -27,7 +27,7 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
         row = [name, str(group["n"]), *([str(group["mislabelled"])] if corrupted else [])]
         if estimated:
-            row += [_percent(group["validation_error"]), _number(group["tau"])]
+            row += [_error(group), _number(group["tau"])]
         row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
         row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)
@@ -39,6 +39,17 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)
     return head, rows, len(results["groups"])
+
+
+def fold_rows(results: Mapping[str, Any]) -> list[list[str]]:
+    """The validation errors of every group, as each fold has them, and pooled; first a head."""
+    groups = results["groups"]
+    folds = range(len(groups[0]["folds"]))
+    head = ["group", *(f"fold {fold}" for fold in folds), "pooled"]
+    return [
+        head,
+        *([g["name"], *(_error(fold) for fold in g["folds"]), _error(g)] for g in groups),
+    ]
 
 
 def format_table(results: Mapping[str, Any]) -> str:
@@ -59,6 +70,12 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}"
+
+
+def _error(group: Mapping[str, Any]) -> str:
+    spread = group["validation_standard_error"]
+    error = _percent(group["validation_error"])
+    return error if spread is None else f"{error} ± {_percent(spread)}"
 
 
 def _number(value: float | None) -> str:

@@ -213,7 +213,12 @@ def _percent(results: Results | None, method: str, column: Column) -> float | No
     """What a column says of a run."""
     if results is None:
         return None
-    share = results["means"][method][column.part][f"{column.split}_accuracy"]
+    means = results["means"][method]
+    if column.part in means:
+        share = means[column.part][f"{column.split}_accuracy"]
+    else:
+        (group,) = (group for group in results["groups"] if group["name"] == column.part)
+        share = group["methods"][method][f"{column.split}_accuracy"]
     return None if share is None else 100 * share
 
 

@@ -43,7 +43,7 @@ class Column:
 
     Attributes:
       setting: The data that is trained on, one of the table's.
-      part: The classes that are averaged over: all, noisy, rare or clean.
+      part: The classes that are averaged over: all, noisy, rare or clean; or one, by its name.
       split: The examples: test or train.
     """
 
@@ -153,6 +153,16 @@ TABLES: Mapping[str, Table] = {
         columns=tuple(map(Column, _IMBALANCED)),
         rows={"ERM": _ERM, "HAR-DRW": Row("har", _DRW)},
         is_error=True,
+    ),
+    "imdb": Table(
+        settings={"imdb": recipes.imdb},
+        columns=_columns(("imdb",), ("neg", "pos", "all")),
+        rows={
+            "0": _ERM,
+            "Unif-reg (0.01)": _uniform(0.01),
+            "Unif-reg (0.1)": _uniform(0.1),
+            "HAR": _HAR,
+        },
     ),
     "cifar100": Table(
         settings={"cifar100": _of(recipes.cifar, 100)},

@@ -81,14 +81,19 @@ class ByExample:
 
 
 class Evaluation(NamedTuple):
-    """Of every example: its loss in nats, the predicted class, and the label's rank below 5.
+    """Of every example; NaN and -1 of one that could not be read.
 
-    NaN and -1 of one that could not be read.
+    Attributes:
+      loss: In nats.
+      prediction: The class.
+      top5: Whether the label is among the five likeliest.
+      probabilities: Of every class, where they were asked for.
     """
 
     loss: Float[np.ndarray, " n"]
     prediction: Int[np.ndarray, " n"]
     top5: Int[np.ndarray, " n"]
+    probabilities: Float[np.ndarray, "n K"] | None = None
 
 
 class Evaluator:
@@ -98,6 +103,7 @@ class Evaluator:
       predict: ``(variables, inputs) -> logits``.
       batch_size: Of :class:`ByExample`, as the mesh is.
       mesh: The devices.
+      probabilities: Whether to return those of all classes.
     """
 
     def __init__(
@@ -105,14 +111,19 @@ class Evaluator:
         predict: Callable[[Mapping[str, Any], Array], Array],
         batch_size: int,
         mesh: Mesh | None = None,
+        *,
+        probabilities: bool = False,
     ) -> None:
         def evaluate(variables, inputs, labels):
             logits = predict(variables, inputs)
-            return {
+            results = {
                 "loss": cross_entropy(logits, labels),
                 "prediction": jnp.argmax(logits, axis=-1),
                 "top5": (_rank(logits, labels) < 5).astype(jnp.int32),
             }
+            if probabilities:
+                results["probabilities"] = jax.nn.softmax(logits.astype(jnp.float32))
+            return results
 
         self._evaluate = ByExample(evaluate, batch_size, mesh)
 

@@ -15,11 +15,13 @@ from jaxtyping import Array, Float
 
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
+from har_jax.data.texts import Vocabulary
 from har_jax.files import write_by
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.losses import cross_entropy
+from har_jax.out_of_sample import OutOfSample
 
 Format = Literal["csv", "parquet"]
 
@@ -57,7 +59,8 @@ def to_table(
     strength: Float[np.ndarray, " n"] | None,
     class_names: Sequence[str],
     group_names: Sequence[str],
-    held_out: Mapping[str, np.ndarray] | None = None,
+    vocabulary: Vocabulary | None = None,
+    held_out: OutOfSample | None = None,
 ) -> pyarrow.Table:
     """One row for each example of a split: what is known of it, and what is said.
 
@@ -68,8 +71,9 @@ def to_table(
       strength: The factor of R in training; None of a test set, which has none.
       class_names: ``K`` names.
       group_names: ``G`` names.
-      held_out: ``index``, ``prediction`` and ``loss`` of the examples that the pre-trained model
-        did not see, which are the fairest witnesses of a wrong label; null of others.
+      vocabulary: Of texts, which are written as the network reads them; None of images.
+      held_out: What models say that did not see the examples, the fairest witnesses of a wrong
+        label; null of others.
     """
     size = len(examples)
     names, groups = np.array(class_names), np.array(group_names)
@@ -77,18 +81,21 @@ def to_table(
     null = lambda values: pyarrow.array(values, mask=~readable)
     unseen = np.full(size, -1), np.full(size, np.nan)
     if held_out is not None:
-        unseen[0][held_out["index"]] = held_out["prediction"]
-        unseen[1][held_out["index"]] = held_out["loss"]
+        unseen[0][held_out.index] = held_out.prediction
+        unseen[1][held_out.index] = held_out.loss
     not_held_out = unseen[0] < 0
+    shown = {}  # what the example is, where a table can hold it
     if isinstance(examples.inputs, EncodedImages):
-        paths = {"path": pyarrow.array(examples.inputs.names)}
-    else:
-        paths = {}
+        shown["path"] = pyarrow.array(examples.inputs.names)
+    elif vocabulary is not None:
+        shown["text"] = pyarrow.array(
+            [vocabulary.decode(ids) for ids in np.asarray(examples.inputs)]
+        )
     return pyarrow.table(
         {
             "split": pyarrow.array([split] * size),
             "index": pyarrow.array(np.arange(size)),
-            **paths,
+            **shown,
             "group": pyarrow.array(groups[examples.group_ids()].tolist()),
             "label": pyarrow.array(names[examples.labels].tolist()),
             "prediction": null(names[columns["prediction"]].tolist()),

@@ -1,0 +1,7 @@
+"""A bidirectional LSTM on IMDB's reviews, whose positive ones are often called negative."""
+
+from har_jax import recipes
+
+
+def get_config():
+    return recipes.imdb()

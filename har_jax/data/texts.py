@@ -1,0 +1,113 @@
+"""Texts as ids of words: a vocabulary of the training set, and arrays of one length."""
+
+import dataclasses
+import functools
+import pathlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeGuard
+
+import numpy as np
+from jaxtyping import Int
+
+from har_jax.data.examples import DataError
+from har_jax.files import write_text
+
+PADDING = 0
+UNKNOWN = 1
+_SPECIAL = ("<padding>", "<unknown>")
+
+_TAG = re.compile(r"<[^<>]{1,40}>")  # as of HTML, such as <br />
+_WORD = r"\w+(?:['\u2019]\w+)*"
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoding:
+    """How texts become arrays.
+
+    Attributes:
+      vocabulary_size: At most, with the ids for padding and for unknown words.
+      length: Words that are kept of a text, from its end, where verdicts tend to be.
+    """
+
+    vocabulary_size: int = 20_000
+    length: int = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Vocabulary:
+    """The words that have an id of their own.
+
+    Attributes:
+      words: By id; the first two stand for padding and for unknown words.
+    """
+
+    words: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: Iterable[str], size: int) -> "Vocabulary":
+        """The ``size`` most frequent words of texts.
+
+        Raises:
+          DataError: if there is no word in them.
+        """
+        words = _vectorizer(max_features=size - len(_SPECIAL))
+        try:
+            words.fit(texts)
+        except ValueError as error:  # of scikit-learn, for an empty vocabulary
+            raise DataError("there is no word in any of the training texts") from error
+        return cls((*_SPECIAL, *words.get_feature_names_out().tolist()))
+
+    @classmethod
+    def load(cls, path: pathlib.Path) -> "Vocabulary":
+        """Reads what :meth:`save` wrote."""
+        return cls(tuple(path.read_text("utf-8").splitlines()))
+
+    def save(self, path: pathlib.Path) -> None:
+        """Writes a word on each line, in the order of their ids, from 0."""
+        write_text(path, "".join(f"{word}\n" for word in self.words))
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def encode(self, texts: Iterable[str], length: int) -> Int[np.ndarray, "n length"]:
+        """The ids of the last ``length`` words of each text, int32, then padding.
+
+        A text without words is one unknown word.
+        """
+        rows = []
+        for text in texts:
+            ids = [self._ids.get(word, UNKNOWN) for word in _words(text)[-length:]] or [UNKNOWN]
+            rows.append(np.array(ids + [PADDING] * (length - len(ids)), np.int32))
+        return np.stack(rows)
+
+    def decode(self, ids: Int[np.ndarray, " length"]) -> str:
+        """The words of a row, without padding, for people to read."""
+        return " ".join(self.words[id] for id in ids if id != PADDING)
+
+    @functools.cached_property
+    def _ids(self) -> Mapping[str, int]:
+        return {word: id for id, word in enumerate(self.words) if id >= len(_SPECIAL)}
+
+
+def are_texts(inputs: Any) -> TypeGuard[np.ndarray]:
+    """Whether inputs are an array of strings."""
+    return isinstance(inputs, np.ndarray) and inputs.dtype == object
+
+
+def _vectorizer(**options: Any) -> Any:
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    without_tags = lambda text: _TAG.sub(" ", text).lower()
+    return CountVectorizer(preprocessor=without_tags, token_pattern=_WORD, **options)
+
+
+def _words(text: str) -> list[str]:
+    words: list[str] = _analyzer()(text)
+    return words
+
+
+@functools.cache
+def _analyzer() -> Callable[[str], list[str]]:
+    analyzer: Callable[[str], list[str]] = _vectorizer().build_analyzer()
+    return analyzer

@@ -1,0 +1,65 @@
+"""A bidirectional LSTM over words."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array, Float, Int
+
+from har_jax.data.texts import PADDING, UNKNOWN
+
+
+class BiLSTM(nn.Module):
+    """Embedded words, layers of bidirectional LSTMs, the last states of both directions, a Dense.
+
+    Rows end in padding, of which neither the logits nor R depend: the reverse direction begins at
+    a row's last word, and what is at padding goes into nothing. Ids that are none of the
+    vocabulary count as unknown words.
+
+    Attributes:
+      num_classes: K.
+      vocabulary_size: The number of ids.
+      widths: The units of each layer, in each direction.
+      embedding: The width of embedded words.
+      dropout: The rate before the Dense.
+      dtype: The dtype of the computation.
+      remat: Whether a step in time is computed again when it is differentiated, in place of its
+        gates being kept in memory.
+    """
+
+    num_classes: int
+    vocabulary_size: int
+    widths: Sequence[int] = (256, 256)
+    embedding: int = 128
+    dropout: float = 0.5
+    dtype: Any = None
+    remat: bool = False
+
+    @nn.compact
+    def __call__(self, ids: Int[Array, "B T"], *, train: bool) -> Float[Array, "B K"]:
+        known = (ids >= 0) & (ids < self.vocabulary_size)
+        ids = jnp.where(known, ids, UNKNOWN)
+        positions = jnp.arange(1, ids.shape[1] + 1)
+        lengths = jnp.maximum(1, jnp.max(jnp.where(ids != PADDING, positions, 0), axis=1))
+        make_cell: Any = nn.OptimizedLSTMCell
+        if self.remat:
+            make_cell = nn.remat(make_cell, prevent_cse=False)
+        x = nn.Embed(
+            self.vocabulary_size,
+            self.embedding,
+            embedding_init=nn.initializers.normal(1.0),
+            dtype=self.dtype,
+            name="embedding",
+        )(ids)
+        for number, width in enumerate(self.widths, start=1):
+            forward, backward = (
+                nn.RNN(make_cell(width, dtype=self.dtype, name=f"layer{number}_{direction}"))
+                for direction in ("forward", "backward")
+            )
+            x = nn.Bidirectional(forward, backward, name=f"layer{number}")(x, seq_lengths=lengths)
+        ends = jnp.take_along_axis(x, lengths[:, None, None] - 1, axis=1)[:, 0]
+        width = self.widths[-1]
+        x = jnp.concatenate([ends[:, :width], x[:, 0, width:]], axis=-1)
+        x = nn.Dropout(self.dropout, deterministic=not train)(x)
+        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)

@@ -1,0 +1,144 @@
+"""What is said of training examples by models that did not see them, and the noise it shows."""
+
+import dataclasses
+import pathlib
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from har_jax.data.examples import DataError
+from har_jax.files import read_array
+from har_jax.strength import GroupStatistics, group_statistics
+
+
+@dataclasses.dataclass(frozen=True)
+class OutOfSample:
+    """Of m training examples, what a model said that did not see them.
+
+    Attributes:
+      index: ``[m]``, which examples.
+      fold: ``[m]``, in which part of the training set each was held out.
+      prediction: ``[m]``, the predicted class; -1 where an example could not be read.
+      loss: ``[m]``, of the example's label, in nats.
+    """
+
+    index: Int[np.ndarray, " m"]
+    fold: Int[np.ndarray, " m"]
+    prediction: Int[np.ndarray, " m"]
+    loss: Float[np.ndarray, " m"]
+
+
+class Estimates(NamedTuple):
+    """The statistics of every group, and those of every fold by itself.
+
+    Attributes:
+      pooled: From all folds.
+      folds: From each; only one where there is one.
+    """
+
+    pooled: GroupStatistics
+    folds: tuple[GroupStatistics, ...]
+
+
+def estimate(
+    said: OutOfSample,
+    labels: Int[np.ndarray, " n"],
+    groups: Int[np.ndarray, " n"],
+    num_groups: int,
+    smoothing: float,
+) -> Estimates:
+    """Estimates the noise and the frequency of every group.
+
+    Args:
+      said: Of some or all of the n training examples.
+      labels: As trained on.
+      groups: In ``[0, num_groups)``.
+      num_groups: G.
+      smoothing: As :func:`har_jax.group_statistics` takes it; folds by themselves are not smoothed.
+
+    Warns:
+      UserWarning: if a model errs as often as one that always names the most frequent class, and
+        as :func:`har_jax.group_statistics` does.
+    """
+    read = said.prediction >= 0
+    index, fold = said.index[read], said.fold[read]
+    wrong = said.prediction[read] != labels[index]
+    ids = np.arange(num_groups)
+    pooled = group_statistics(groups, groups[index], wrong, ids=ids, smoothing=smoothing)
+    share, guessing = float(np.mean(wrong)), 1 - float(np.bincount(labels).max()) / len(labels)
+    if share >= guessing:
+        warnings.warn(
+            f"the pre-trained model errs on {100 * share:.0f}% of what it did not see, and "
+            f"always naming the most frequent class on {100 * guessing:.0f}%: what it says of "
+            "noise means little; train it longer (config.pretrain.epochs), or with another "
+            "learning rate",
+            stacklevel=2,
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of small groups: what holds for all folds is told above
+        folds = tuple(
+            group_statistics(groups, groups[index[fold == part]], wrong[fold == part], ids=ids)
+            for part in np.unique(fold)
+        )
+    return Estimates(pooled, folds)
+
+
+def from_probabilities(
+    probabilities: pathlib.Path,
+    labels: pathlib.Path,
+    own_labels: Int[np.ndarray, " n"],
+    num_classes: int,
+) -> OutOfSample:
+    """Reads what another program said of the training examples, in their order.
+
+    Args:
+      probabilities: An ``.npy`` of ``[n, K]`` out-of-sample probabilities; a row of NaN stands for
+        an example of which nothing is known.
+      labels: An ``.npy`` of ``[n]``, the ids of the labels that they go with.
+      own_labels: Those of the training set.
+      num_classes: K.
+
+    Raises:
+      DataError: if the arrays are none of this training set, or the rows no probabilities.
+      OSError: if a file cannot be read.
+    """
+    said, theirs = read_array(probabilities), read_array(labels)
+    shape = (len(own_labels), num_classes)
+    if said.shape != shape or not np.issubdtype(said.dtype, np.floating):
+        raise DataError(
+            f"{probabilities} holds {said.dtype}{list(said.shape)}: {list(shape)} floating-point "
+            "numbers are needed, a row for each training example and a column for each class"
+        )
+    if theirs.shape != own_labels.shape or np.any(differing := theirs != own_labels):
+        where = f"{labels} is of shape {list(theirs.shape)}"
+        if theirs.shape == own_labels.shape:
+            row = int(np.argmax(differing))
+            where = f"row {row} of {labels} is {theirs[row]}, of the training set {own_labels[row]}"
+        raise DataError(
+            f"{where}: the labels that the probabilities are of have to be those of the training "
+            f"set, all {len(own_labels)} in its order (labels.npy of the workdir has them)"
+        )
+    known = ~np.isnan(said).all(axis=1)
+    index = np.flatnonzero(known)
+    rows = np.asarray(said[index], np.float64)
+    good = np.isclose(rows.sum(axis=1), 1, atol=1e-2) & np.all(rows >= 0, axis=1)
+    if not len(index) or not good.all():
+        row = int(index[np.argmin(good)]) if len(index) else 0
+        raise DataError(
+            f"row {row} of {probabilities} is {said[row].tolist()[:10]}: numbers that are not "
+            "negative and add up to 1 are needed, or all NaN for an example of which nothing is "
+            "known"
+        )
+    own = np.take_along_axis(rows, own_labels[index, None].astype(np.int64), axis=1)[:, 0]
+    with np.errstate(divide="ignore"):
+        loss = -np.log(own)
+    prediction = rows.argmax(axis=1).astype(np.int32)
+    return OutOfSample(index, np.zeros(len(index), np.int32), prediction, loss)
+
+
+def by_fold(estimates: Estimates) -> dict[str, list[np.ndarray]]:
+    """Of each fold, of every group: the error, its standard error, and the examples counted."""
+    names = ("error", "standard_error", "validation_count")
+    return {name: [getattr(fold, name) for fold in estimates.folds] for name in names}

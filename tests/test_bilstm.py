@@ -1,0 +1,126 @@
+"""The bidirectional LSTM: padding reaches nothing, R is that of a loop, remat changes nothing."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import har_jax
+from har_jax import methods
+from har_jax.data.texts import UNKNOWN
+from har_jax.layers import embeddings_and_recurrent_layers
+from har_jax.losses import cross_entropy
+from har_jax.models import BiLSTM
+
+MODEL = BiLSTM(2, vocabulary_size=20, widths=(4, 3), embedding=5)
+LENGTHS = (6, 1, 4, 3)
+LABELS = jnp.array([0, 1, 1, 0])
+
+
+@pytest.fixture(scope="module")
+def ids():
+    rows = np.random.default_rng(0).integers(1, 20, (4, 6))
+    return jnp.asarray(np.where(np.arange(6) < np.array(LENGTHS)[:, None], rows, 0), jnp.int32)
+
+
+@pytest.fixture(scope="module")
+def variables(ids):
+    return MODEL.init(jax.random.key(0), ids, train=False)
+
+
+@jax.jit
+def logits_of(variables, ids):
+    return MODEL.apply(variables, ids, train=False)
+
+
+def loss_and_norm(model, variables, ids, **options):
+    transformed = har_jax.loss_and_jacobian_norm(
+        model.apply, embeddings_and_recurrent_layers, **options
+    )
+    labels = LABELS[: len(ids)]
+    return transformed(lambda logits: cross_entropy(logits, labels), variables, ids, train=False)
+
+
+def test_further_padding_changes_nothing(ids, variables):
+    @jax.jit
+    def everything(ids):
+        def objective(params):
+            r = loss_and_norm(MODEL, {"params": params}, ids, reduction="sum_of_norms")
+            return jnp.mean(r.loss + r.norm), r
+
+        gradient, r = jax.grad(objective, has_aux=True)(variables["params"])
+        return gradient, r.outputs, r.loss, r.norm, r.layer_norms
+
+    padded = jnp.pad(ids, ((0, 0), (0, 9)))
+    chex.assert_trees_all_close(everything(padded), everything(ids), rtol=1e-6, atol=1e-6)
+
+
+def test_a_row_does_not_depend_on_the_others_nor_on_what_is_in_padding(ids, variables):
+    whole = loss_and_norm(MODEL, variables, ids)
+    for row in (1, 2):
+        length = LENGTHS[row]
+        alone = logits_of(variables, ids[row : row + 1, :length])
+        np.testing.assert_allclose(whole.outputs[row], alone[0], rtol=1e-6, atol=1e-6)
+
+
+def test_r_is_that_of_perturbed_activations(ids, variables):
+    r = loss_and_norm(MODEL, variables, ids)
+    assert set(r.layer_norms) == {"embedding", "layer1", "layer2"}
+    np.testing.assert_allclose(
+        r.norm**2, sum(norm**2 for norm in r.layer_norms.values()), rtol=1e-5
+    )
+    # Of the embedding: by the table, in which every word of a text of different words is a row.
+    params = variables["params"]
+    text = jnp.arange(2, 8)[None]
+
+    def loss(table):
+        changed = {**params, "embedding": {"embedding": table}}
+        logits = logits_of({"params": changed}, text)
+        return cross_entropy(logits, LABELS[:1])[0]
+
+    expected = jnp.linalg.norm(jax.grad(loss)(params["embedding"]["embedding"]))
+    found = loss_and_norm(MODEL, variables, text).layer_norms["embedding"][0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("bad", [-1, 20, 10**6])
+def test_ids_out_of_the_vocabulary_are_unknown_words(ids, variables, bad):
+    logits = logits_of(variables, ids.at[0, 2].set(bad))
+    unknown = logits_of(variables, ids.at[0, 2].set(UNKNOWN))
+    np.testing.assert_array_equal(logits, unknown)
+
+
+def test_a_row_of_padding_is_finite(variables):
+    r = loss_and_norm(MODEL, variables, jnp.zeros((1, 5), jnp.int32))
+    assert jnp.isfinite(r.loss).all()
+    assert jnp.isfinite(r.norm).all()
+
+
+def test_remat_over_time_changes_nothing_and_microbatches_hardly(ids, variables):
+    batch = {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
+
+    def after_two_steps(model, **options):
+        method = methods.har(
+            model, optax.sgd(0.5), layers=embeddings_and_recurrent_layers, **options
+        )
+        state, step = method.init(jax.random.key(0), batch), jax.jit(method.step)
+        for number in range(2):
+            state, metrics = step(state, batch, jax.random.key(number))
+        return state.params, metrics
+
+    plain = after_two_steps(MODEL.clone(dropout=0.0))
+    remat = after_two_steps(MODEL.clone(dropout=0.0, remat=True))
+    chex.assert_trees_all_close(remat, plain, rtol=1e-5, atol=1e-6)
+    parts = after_two_steps(MODEL.clone(dropout=0.0), microbatches=2)
+    chex.assert_trees_all_close(parts, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_is_drawn_in_training_only(ids, variables):
+    logits = [
+        MODEL.apply(variables, ids, train=train, rngs={"dropout": jax.random.key(seed)})
+        for train, seed in ((True, 0), (True, 1), (False, 0), (False, 1))
+    ]
+    assert not np.allclose(logits[0], logits[1])
+    np.testing.assert_array_equal(logits[2], logits[3])

@@ -1,0 +1,210 @@
+"""Noise is estimated from halves, from folds, or from what another program says."""
+
+import json
+
+import numpy as np
+import pytest
+
+from har_jax import config as har_config
+from har_jax.data import stratified_folds
+from har_jax.data.examples import DataError
+from har_jax.experiment import Experiment
+from har_jax.files import read_arrays
+from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
+from har_jax.strength import noise_frequency_tau
+from har_jax.workdir import StageError
+
+LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32)
+
+
+def small(**changes):
+    config = har_config.base()
+    config.data.train_size = 300
+    config.data.noise.kind = "groups"
+    config.data.noise.groups = ((3, 8),)
+    config.data.noise.rate = 0.4
+    config.devices = 1
+    config.batch_size = 32
+    config.checkpoint_every = 20
+    config.model.widths = (4,)
+    config.pretrain.epochs, config.train.epochs = 12.0, 1.0
+    config.update_from_flattened_dict(changes)
+    har_config.validate(config)
+    return config
+
+
+class TestFolds:
+    def test_are_parts_with_their_share_of_each_class(self):
+        labels = np.repeat([0, 1, 2], [30, 12, 6])
+        folds = stratified_folds(labels, 3, seed=0)
+        assert sorted(np.concatenate(folds).tolist()) == list(range(48))
+        for fold in folds:
+            assert np.bincount(labels[fold]).tolist() == [10, 4, 2]
+            assert np.all(np.diff(fold) > 0)
+        assert [f.tolist() for f in stratified_folds(labels, 3, 0)] == [f.tolist() for f in folds]
+        assert [f.tolist() for f in stratified_folds(labels, 3, 1)] != [f.tolist() for f in folds]
+
+    def test_of_small_classes(self):
+        with pytest.warns(UserWarning, match=r"classes \[1, 3\] have \[2, 1\] examples, fewer"):
+            folds = stratified_folds(np.array([0, 0, 0, 0, 1, 1, 3]), 4, seed=0)
+        assert sorted(np.concatenate(folds).tolist()) == list(range(7))
+        with pytest.raises(DataError, match="9 folds are more than the 4 examples of the largest"):
+            stratified_folds(LABELS, 9, seed=0)
+
+
+def test_estimates_are_pooled_and_by_fold():
+    fold = np.array([0, 1, 0, 1, 0, 1, 0, 1])
+    prediction = np.array([0, 1, 0, 0, 1, 0, -1, 2])  # -1: it could not be read
+    order = np.random.default_rng(0).permutation(8)
+    said = OutOfSample(order, fold[order], prediction[order], np.zeros(8))
+    estimates = estimate(said, LABELS, LABELS, num_groups=3, smoothing=0.0)
+    pooled, folds = estimates.pooled, by_fold(estimates)
+    np.testing.assert_allclose(pooled.error, [1 / 4, 1 / 2, 0])
+    np.testing.assert_allclose(pooled.standard_error, [np.sqrt(3 / 64), np.sqrt(1 / 8), 0])
+    assert pooled.validation_count.tolist() == [4, 2, 1]
+    frequency = np.array([4, 2, 2]) / 8
+    np.testing.assert_allclose(pooled.tau, noise_frequency_tau(pooled.error, frequency))
+    np.testing.assert_allclose(folds["error"][0][:2], [0, 0])
+    np.testing.assert_allclose(folds["error"][1], [1 / 2, 1, 0])
+    assert folds["validation_count"][0].tolist() == [2, 1, 0]
+    assert np.isnan(folds["standard_error"][0][2])
+
+
+class TestProbabilitiesOfAnotherProgram:
+    @pytest.fixture
+    def files(self, tmp_path):
+        def write(probabilities, labels=LABELS):
+            np.save(tmp_path / "p.npy", probabilities)
+            np.save(tmp_path / "labels.npy", labels)
+            return tmp_path / "p.npy", tmp_path / "labels.npy", LABELS, 3
+
+        return write
+
+    def test_are_read_where_they_are_known(self, files):
+        probabilities = np.full((8, 3), np.nan)
+        probabilities[1] = (0.1, 0.7, 0.2)
+        probabilities[7] = (0.0, 0.0, 1.0)
+        said = from_probabilities(*files(probabilities))
+        assert said.index.tolist() == [1, 7]
+        assert said.prediction.tolist() == [1, 2]
+        np.testing.assert_allclose(said.loss, [-np.log(0.1), 0])
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda p: p[:7], r"holds float64\[7, 3\]: \[8, 3\] floating-point numbers are"),
+            (lambda p: p[:, :2], r"holds float64\[8, 2\]"),
+            (lambda p: (p * 10).astype(int), r"holds int64\[8, 3\]"),
+            (lambda p: np.where(np.arange(8)[:, None] == 5, 2 * p, p), r"row 5 of .* add up to 1"),
+            (lambda p: np.full_like(p, np.nan), "row 0 of .* all NaN for an example of which"),
+            (lambda p: p + np.array([1.0, -1.0, 0.0]), "row 0 of .* numbers that are not negative"),
+        ],
+    )
+    def test_that_are_none(self, files, change, message):
+        with pytest.raises(DataError, match=message):
+            from_probabilities(*files(change(np.full((8, 3), 1 / 3))))
+
+    def test_of_other_labels(self, files):
+        uniform = np.full((8, 3), 1 / 3)
+        with pytest.raises(DataError, match=r"row 4 of .* is 2, of the training set 1: "):
+            from_probabilities(*files(uniform, np.where(np.arange(8) == 4, 2, LABELS)))
+        with pytest.raises(DataError, match=r"labels.npy is of shape \[3\]"):
+            from_probabilities(*files(uniform, LABELS[:3]))
+
+    def test_that_are_no_arrays(self, files):
+        paths = files(np.full((8, 3), 1 / 3))
+        paths[0].write_bytes(b"0.1,0.9")
+        with pytest.raises(OSError, match=r"p.npy is no .npy of numbers"):
+            from_probabilities(*paths)
+        np.savez(paths[0].with_suffix(".npz"), p=np.ones(3))
+        with pytest.raises(OSError, match=r"holds several arrays"):
+            from_probabilities(paths[0].with_suffix(".npz"), *paths[1:])
+        np.save(paths[0], np.array([{}]), allow_pickle=True)
+        with pytest.raises(OSError, match=r"is no .npy of numbers"):
+            from_probabilities(*paths)
+
+
+@pytest.fixture(scope="module")
+def folded(tmp_path_factory):
+    workdir = tmp_path_factory.mktemp("folded")
+    Experiment(small(**{"pretrain.folds": 3}), workdir).run()
+    return workdir
+
+
+class TestCrossFitting:
+    def test_every_example_is_said_something_of_once(self, folded):
+        said = read_arrays(folded / "pretrain" / "held_out.npz")
+        assert sorted(said["index"].tolist()) == list(range(300))
+        assert np.bincount(said["fold"]).tolist() == [100, 100, 100]
+        probabilities = np.load(folded / "pretrain" / "probabilities.npy")
+        assert probabilities.shape == (300, 10)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+        own = probabilities[said["index"]]
+        np.testing.assert_array_equal(own.argmax(axis=1), said["prediction"])
+        labels = np.load(folded / "labels.npy")
+        loss = -np.log(own[np.arange(300), labels[said["index"]]])
+        np.testing.assert_allclose(loss, said["loss"], rtol=1e-4, atol=1e-5)
+
+    def test_the_report_has_folds_and_standard_errors(self, folded):
+        results = json.loads((folded / "report" / "results.json").read_text())
+        for group in results["groups"]:
+            assert group["validation_n"] == group["n"]
+            assert group["n"] == sum(fold["validation_n"] for fold in group["folds"])
+            wrong = sum(f["validation_error"] * f["validation_n"] for f in group["folds"])
+            assert wrong == pytest.approx(group["validation_error"] * group["n"])
+            error = group["validation_error"]
+            spread = (error * (1 - error) / group["n"]) ** 0.5
+            assert group["validation_standard_error"] == pytest.approx(spread)
+        page = (folded / "report" / "index.html").read_text()
+        assert "<th>fold 0</th><th>fold 1</th><th>fold 2</th><th>pooled</th>" in page
+
+    def test_a_run_that_is_cut_in_a_fold_goes_on_to_the_same(
+        self, folded, tmp_path, cut_after_saving
+    ):
+        config = small(**{"pretrain.folds": 3})
+        cut_after_saving(20, Experiment(config, tmp_path).run)
+        assert (tmp_path / "pretrain" / "fold-0" / "checkpoints" / "20").exists()
+        Experiment(config, tmp_path).run("pretrain")
+        for name in ("held_out.npz", "probabilities.npy"):
+            there, here = (folder / "pretrain" / name for folder in (folded, tmp_path))
+            assert there.read_bytes() == here.read_bytes()
+
+    def test_its_probabilities_give_the_same_elsewhere(self, folded, tmp_path, capsys):
+        files = {
+            "estimate.probabilities": str(folded / "pretrain" / "probabilities.npy"),
+            "estimate.labels": str(folded / "labels.npy"),
+        }
+        Experiment(small(**files), tmp_path).run()
+        assert not (tmp_path / "pretrain").exists()
+        names = ("error", "standard_error", "tau")
+        there, here = (read_arrays(w / "estimate" / "statistics.npz") for w in (folded, tmp_path))
+        for name in names:
+            np.testing.assert_allclose(there[name], here[name], rtol=1e-12)
+        Experiment(small(**files), tmp_path).run("predict")
+        lines = (tmp_path / "predict" / "har.csv").read_text().splitlines()
+        assert '"held_out_loss"' in lines[0]
+        assert ",," not in lines[1]  # something is said of every training example
+
+
+def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path):
+    config = small(methods=("har",))
+    experiment = Experiment(config, tmp_path / "labels")
+    experiment.run("pretrain")
+    labels = np.load(tmp_path / "labels" / "labels.npy")
+    np.save(tmp_path / "labels.npy", labels)
+
+    def write(seed):
+        rows = np.random.default_rng(seed).dirichlet(np.ones(10), len(labels))
+        np.save(tmp_path / "p.npy", rows)
+
+    files = {
+        "estimate.probabilities": str(tmp_path / "p.npy"),
+        "estimate.labels": str(tmp_path / "labels.npy"),
+    }
+    foreign = small(methods=("har",), **files)
+    write(0)
+    with pytest.warns(UserWarning, match="what it says of noise means little"):
+        Experiment(foreign, tmp_path / "w").run("estimate")
+    write(1)
+    with pytest.raises(StageError, match="was made from other data than there are now"):
+        Experiment(foreign, tmp_path / "w").run("train")

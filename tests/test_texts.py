@@ -1,0 +1,74 @@
+"""Texts become ids of a vocabulary, whatever is in them."""
+
+import numpy as np
+import pytest
+
+from har_jax.data import load
+from har_jax.data.examples import DataError
+from har_jax.data.sources import Place
+from har_jax.data.texts import PADDING, UNKNOWN, Encoding, Vocabulary
+from tests import tiny_tfds
+
+TEXTS = ["A good, GOOD film!<br />Don't miss it", "bad bad film", ""]
+
+
+def test_the_most_frequent_words_have_ids_behind_padding_and_unknown():
+    vocabulary = Vocabulary.of(TEXTS, size=5)
+    assert vocabulary.words == ("<padding>", "<unknown>", "bad", "film", "good")
+    everything = Vocabulary.of(TEXTS, size=100)
+    assert set(everything.words[2:]) == {"a", "bad", "don't", "film", "good", "it", "miss"}
+
+
+def test_rows_are_the_last_words_and_then_padding():
+    vocabulary = Vocabulary.of(TEXTS, size=5)
+    bad, film, good = (vocabulary.words.index(word) for word in ("bad", "film", "good"))
+    rows = vocabulary.encode(TEXTS, length=6)
+    assert rows.dtype == np.int32
+    assert rows.tolist() == [
+        [good, good, film, UNKNOWN, UNKNOWN, UNKNOWN],
+        [bad, bad, film, PADDING, PADDING, PADDING],
+        [UNKNOWN] + [PADDING] * 5,
+    ]
+    assert vocabulary.decode(rows[1]) == "bad bad film"
+    assert vocabulary.decode(rows[2]) == "<unknown>"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " \n\t", "<br /><br />", "!?", "\ud800", "\x00 film", "\u2028", "film " * 10_000],
+)
+def test_any_text_is_a_row_with_a_word(text):
+    rows = Vocabulary.of(TEXTS, size=9).encode([text], length=8)
+    assert rows.shape == (1, 8)
+    assert rows[0, 0] != PADDING
+    assert np.all((rows >= 0) & (rows < 9))
+
+
+def test_what_is_saved_is_read(tmp_path):
+    vocabulary = Vocabulary.of([*TEXTS, "<padding> caf\xe9 \u2028 na\xefve"], size=50)
+    vocabulary.save(tmp_path / "vocabulary.txt")
+    assert Vocabulary.load(tmp_path / "vocabulary.txt") == vocabulary
+
+
+def test_texts_without_words():
+    with pytest.raises(DataError, match="no word in any of the training texts"):
+        Vocabulary.of(["", "!"], size=9)
+
+
+def test_the_vocabulary_is_of_what_is_trained_on(tmp_path):
+    texts = [f"common word{number}".encode() for number in range(40)]
+    labels = [number % 2 for number in range(40)]
+    tiny_tfds.write_texts(tmp_path / "tiny" / "1.0.0", texts, labels, ("no", "yes"))
+    place = Place(tmp_path, encoding=Encoding(vocabulary_size=1000, length=3))
+    none = {"kind": "none"}
+    data = load("tfds:tiny", none, none, 0, place=place, validation_fraction=0.25)
+    assert data.vocabulary_size == 2 + 1 + 30
+    assert data.train.inputs.shape == (30, 3)
+    shown = [data.vocabulary.decode(ids) for ids in data.train.inputs]
+    assert all(text.startswith("common word") for text in shown)
+    unseen = [data.vocabulary.decode(ids) for ids in data.test.inputs]
+    assert unseen == ["common <unknown>"] * 10
+    flips = {"kind": "asymmetric", "flips": (("yes", "no", 0.5),)}
+    noisy = load("tfds:tiny", flips, none, 0, place=place)
+    assert noisy.summary()["flip_rate"] == [0.0, 0.5]
+    assert noisy.noisy_classes == (0, 1)
