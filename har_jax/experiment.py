@@ -24,36 +24,27 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from jax.sharding import Mesh
 from ml_collections import config_dict
 
 from har_jax import seeds
-from har_jax.build import make_describe, make_method, make_place, num_steps
-from har_jax.config import TEXT_MODELS, flatten
-from har_jax.data import (
-    DataError,
-    Examples,
-    TrainingData,
-    load,
-    stratified_folds,
-    stratified_split,
-)
+from har_jax.build import make_describe
+from har_jax.config import flatten
+from har_jax.data import DataError, TrainingData
 from har_jax.files import read_arrays, write_array, write_arrays, write_json
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
+from har_jax.pretraining import folders_of, held_out_parts, pretrain
 from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
-from har_jax.train.divergence import diverged
-from har_jax.train.evaluate import ByExample, Evaluation, Evaluator
-from har_jax.train.loop import fit
-from har_jax.train.mesh import axis_of, choose_mesh
+from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import read_metrics
 from har_jax.train.predictions import to_table, write_table
+from har_jax.trainer import Trainer
 from har_jax.workdir import StageError, StageFolder, refuse_differences
 
 _COMMON_KEYS = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
@@ -95,7 +86,7 @@ class Experiment:
     def __init__(self, config: config_dict.ConfigDict, workdir: pathlib.Path) -> None:
         self._config = config
         self._workdir = workdir
-        self._loaded: TrainingData | None = None
+        self._trainer = Trainer(config, workdir)
         self._estimate_keys = _FOREIGN_KEYS if self._foreign else _ESTIMATE_KEYS
         self._pretrain = self._folder("pretrain", _PRETRAIN_KEYS)
         self._estimate = self._folder("estimate", self._estimate_keys)
@@ -136,9 +127,9 @@ class Experiment:
                 try:
                     if is_first():
                         stack.enter_context(locked(self._workdir))
-                    _ = self._mesh
-                    self._describe_data()
+                    _ = self._trainer.mesh
                     self._check_data(entries)  # what is wrong with it is told before stages begin
+                    self._describe_data()
                 except (StageError, DataError, OSError) as error:
                     trouble = error
                 whole = [stage, flatten(self._config), str(self._workdir.absolute())]
@@ -147,6 +138,10 @@ class Experiment:
             for entry in entries:
                 self._run_entry(entry)
                 wait_for_all("end of stage")
+
+    @property
+    def _data(self) -> TrainingData:
+        return self._trainer.data
 
     def _describe_data(self) -> None:
         """Leaves what other programs need to go with this training set."""
@@ -158,9 +153,11 @@ class Experiment:
 
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         if self._estimates and self._foreign:
+            if not (self._workdir / "labels.npy").exists():
+                self._describe_data()  # which the error for other labels names
             _ = self._foreign_out_of_sample
         elif self._estimates:
-            self._pretrain_parts()
+            held_out_parts(self._config, self._data.train.labels)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
             folder.refuse_other_data(self._digest)
 
@@ -183,7 +180,8 @@ class Experiment:
         if self._estimates:
             needs = () if self._foreign else (self._pretrain,)
             if not self._foreign:
-                stages.append(_Stage("pretrain", self._pretrain, self._run_pretrain))
+                run = functools.partial(pretrain, self._trainer, self._pretrain.path)
+                stages.append(_Stage("pretrain", self._pretrain, run))
             stages.append(_Stage("estimate", self._estimate, self._run_estimate, needs))
         for name, folder in self._train.items():
             run = functools.partial(self._run_train, name)
@@ -209,87 +207,6 @@ class Experiment:
         }
         return StageFolder(self._workdir / name, fingerprint)
 
-    @functools.cached_property
-    def _mesh(self) -> Mesh:
-        config = self._config
-        try:
-            return choose_mesh(config.devices, config.batch_size, config.microbatches)
-        except ValueError as error:
-            raise StageError(str(error)) from error
-
-    @property
-    def _at_once(self) -> int:
-        """The examples that training has in memory at once: so many do not need more for R."""
-        return self._config.batch_size // self._config.microbatches
-
-    @property
-    def _data(self) -> TrainingData:
-        if self._loaded is None:
-            config = self._config
-            self._loaded = load(
-                config.data.source,
-                config.data.noise,
-                config.data.imbalance,
-                config.seed,
-                place=make_place(config.data),
-                train_size=config.data.train_size,
-                validation_fraction=config.data.validation_fraction,
-            )
-            _check_inputs(config, self._loaded)
-            made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
-            for key, value in self._loaded.summary().items():
-                if self._loaded.noisy_classes or key not in made:
-                    print(f"data: {key} {value}")
-        return self._loaded
-
-    def _pretrain_parts(self) -> list[np.ndarray]:
-        """The examples that each pre-trained model does not see."""
-        config, labels = self._config.pretrain, self._data.train.labels
-        seed = seeds.derive(self._config.seed, "pretrain split")
-        if config.folds is not None:
-            return list(stratified_folds(labels, config.folds, seed))
-        fraction = 0.5 if config.fraction is None else config.fraction
-        size = round(fraction * len(labels))
-        if not 0 < size < len(labels):
-            raise DataError(
-                f"config.pretrain.fraction={fraction} of {len(labels)} training examples leaves no "
-                "example to train on, or none to predict"
-            )
-        return [stratified_split(labels, size, seed)[1]]
-
-    def _pretrain_folders(self) -> list[pathlib.Path]:
-        """A folder for each pre-trained model."""
-        folds = self._config.pretrain.folds
-        path = self._pretrain.path
-        return [path] if folds is None else [path / f"fold-{fold}" for fold in range(folds)]
-
-    def _run_pretrain(self) -> None:
-        train, epochs = self._data.train, self._config.pretrain.epochs
-        folded = self._config.pretrain.folds is not None
-        parts = self._pretrain_parts()
-        results = []
-        for held_out, folder in zip(parts, self._pretrain_folders(), strict=True):
-            title = f"pretrain {folder.name}" if folded else "pretrain"
-            fitted = train.take(np.setdiff1d(np.arange(len(train)), held_out))
-            method = self._make_method("erm", fitted.labels, epochs, reweighting=False)
-            arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
-            state = self._fit(method, arrays, folder, epochs, title=title)
-            (result,) = self._evaluate(
-                title, method, state, train.take(held_out), probabilities=folded
-            )
-            results.append(result)
-        index = np.concatenate(parts)
-        self._write(
-            self._pretrain.path / "held_out.npz",
-            index=index,
-            fold=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
-            prediction=np.concatenate([result.prediction for result in results]),
-            loss=np.concatenate([result.loss for result in results]),
-        )
-        if folded and is_first():  # of all examples, in the order of the training set
-            said = np.concatenate([result.probabilities for result in results])
-            write_array(self._pretrain.path / "probabilities.npy", said[np.argsort(index)])
-
     def _run_estimate(self) -> None:
         train, said = self._data.train, self._out_of_sample()
         assert said is not None  # this stage is of methods that need it
@@ -302,7 +219,7 @@ class Experiment:
     def _run_train(self, name: str) -> None:
         data, folder = self._data, self._train[name].path
         method, state, strength = self._trained(name)
-        train, test, *others = self._evaluate(
+        train, test, *others = self._trainer.evaluate(
             name, method, state, data.train, data.test, *data.others.values()
         )
         results = {"test": test, **dict(zip(data.others, others, strict=True))}
@@ -326,16 +243,16 @@ class Experiment:
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": train.labels}
         if strength is not None:
             arrays["strength"] = strength.astype(np.float32)
-        method = self._make_method(name, train.labels, config.train.epochs)
+        method = self._trainer.make_method(name, train.labels, config.train.epochs)
         folder = self._train[name].path
-        state = self._fit(method, arrays, folder, config.train.epochs, title=name)
+        state = self._trainer.fit(method, arrays, folder, config.train.epochs, title=name)
         return method, state, np.zeros(len(train)) if strength is None else strength
 
     def _run_predict(self) -> None:
         config, data = self._config, self._data
         said = self._out_of_sample()
         describe = make_describe(config, data.num_classes, data.vocabulary_size)
-        describe_all = ByExample(describe, min(self._at_once, 256), self._mesh)
+        describe_all = ByExample(describe, min(self._trainer.at_once, 256), self._trainer.mesh)
         for name, folder in self._train.items():
             if not any(folder.path.glob("checkpoints/*")):
                 raise StageError(
@@ -371,12 +288,12 @@ class Experiment:
         statistics = folds = None
         if self._estimates:
             if not self._foreign:
-                named = {path.name: path for path in self._pretrain_folders()}
+                named = {path.name: path for path in folders_of(self._config, self._pretrain.path)}
                 folders = {**named, **folders}
             statistics = self._statistics()
             folds = read_arrays(self._estimate.path / "folds.npz")
         inputs = Inputs(
-            config={**flatten(self._config), "devices": self._mesh.size},
+            config={**flatten(self._config), "devices": self._trainer.mesh.size},
             data=self._data,
             held_out=self._out_of_sample(),
             statistics=statistics,
@@ -398,61 +315,6 @@ class Experiment:
     def _write(self, path: pathlib.Path, **arrays: np.ndarray) -> None:
         if is_first():
             write_arrays(path, **arrays)
-
-    def _make_method(
-        self, name: str, labels: np.ndarray, epochs: float, *, reweighting: bool = True
-    ) -> Method:
-        return make_method(
-            name,
-            self._config,
-            labels,
-            self._data.num_classes,
-            vocabulary_size=self._data.vocabulary_size,
-            epochs=epochs,
-            axis=axis_of(self._mesh),
-            reweighting=reweighting,
-        )
-
-    def _fit(
-        self,
-        method: Method,
-        arrays: dict[str, Any],
-        folder: pathlib.Path,
-        epochs: float,
-        *,
-        title: str,
-    ) -> Any:
-        # All methods share one seed: they begin alike and see the same batches.
-        config = self._config
-        return fit(
-            method,
-            arrays,
-            folder,
-            steps=num_steps(epochs, len(arrays["labels"]), config.batch_size),
-            batch_size=config.batch_size,
-            seed=seeds.derive(config.seed, folder.relative_to(self._workdir).parts[0]),
-            log_every=config.log_every,
-            checkpoint_every=config.checkpoint_every,
-            title=title,
-            mesh=self._mesh,
-            on_nonfinite=config.on_nonfinite,
-        )
-
-    def _evaluate(
-        self,
-        name: str,
-        method: Method,
-        state: Any,
-        *parts: Examples,
-        probabilities: bool = False,
-    ) -> list[Evaluation]:
-        """Evaluates a trained method, which the last update may have made diverge."""
-        size = min(2 * self._at_once, 512)
-        evaluate = Evaluator(method.predict, size, self._mesh, probabilities=probabilities)
-        results = [evaluate(state.variables, part) for part in parts]
-        if not all(np.all(np.isfinite(result.loss[result.prediction >= 0])) for result in results):
-            raise diverged(f"{name}: losses are not finite after the last step")
-        return results
 
     def _strength(self, name: str) -> np.ndarray | None:
         """The factor of R of every training example; None where nothing is regularized."""
@@ -503,23 +365,3 @@ class Experiment:
 
     def _statistics(self) -> GroupStatistics:
         return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
-
-
-def _check_inputs(config: config_dict.ConfigDict, data: TrainingData) -> None:
-    """That the data are what the network takes."""
-    source, name = config.data.source, config.model.name
-    if (data.vocabulary is not None) != (name in TEXT_MODELS):
-        kinds = "images", "texts"
-        has = kinds[data.vocabulary is not None]
-        raise DataError(
-            f"config.data.source={source!r} has {has}, and config.model.name={name!r} takes "
-            f"{kinds[name in TEXT_MODELS]}"
-        )
-    channels = data.train.inputs.shape[-1]
-    for key in ("mean", "std"):
-        numbers = config.data[key]
-        if numbers is not None and len(numbers) != channels:
-            raise DataError(
-                f"config.data.{key}={numbers} has {len(numbers)} numbers, and images of {source} "
-                f"have {channels} channels"
-            )
