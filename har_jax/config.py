@@ -15,7 +15,7 @@ from ml_collections import config_dict
 from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
-from har_jax.data.sources import TFDS, is_known
+from har_jax.data.sources import is_known
 from har_jax.data.webvision import SUBSETS
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
@@ -43,12 +43,13 @@ NOISES: Mapping[str, Sequence[str]] = {
 TEXT_MODELS = ("bilstm",)
 TEXT_LAYERS = ("embeddings_and_recurrent",)
 DTYPES = ("float32", "bfloat16")
+_TEXTS = ("vocabulary_size", "length")
 _FILES = ("image_size", "workers", "on_unreadable")
 SOURCES: Mapping[str, Sequence[str]] = {
     "digits": (),
-    "tfds": ("vocabulary_size", "length"),
+    "tfds": _TEXTS,
     "folder": ("root", "test_fraction", *_FILES),
-    "csv": ("root", "table", "test_fraction", *_FILES),
+    "csv": ("root", "table", "test_fraction", *_TEXTS, *_FILES),
     "webvision": ("root", "subset", "imagenet", *_FILES),
 }
 _NEEDED = {"folder": ("root",), "csv": ("table",), "webvision": ("root",)}
@@ -411,15 +412,16 @@ def _check_texts(flat: Mapping[str, Any]) -> None:
             f"{' or '.join(fitting)}"
         )
     if name in TEXT_MODELS:
-        if not flat["data.source"].startswith(TFDS):
+        if not set(_TEXTS) <= set(SOURCES[_kind(flat["data.source"])]):
             raise ConfigError(
                 f"config.model.name={name!r} reads texts, and config.data.source="
-                f"{flat['data.source']!r} has images: take tfds:NAME, such as tfds:imdb_reviews"
+                f"{flat['data.source']!r} has images: take csv, or tfds:NAME such as "
+                "tfds:imdb_reviews"
             )
-        of_images = ("data.mean", "data.std", "data.augment")
+        of_images = ("data.mean", "data.std", "data.augment", *(f"data.{key}" for key in _FILES))
         wrong = [key for key in of_images if flat[key] not in (None, "none")]
     else:
-        wrong = [key for key in ("data.vocabulary_size", "data.length") if flat[key] is not None]
+        wrong = [f"data.{key}" for key in _TEXTS if flat[f"data.{key}"] is not None]
     for key in wrong:
         raise ConfigError(
             f"config.{key}={flat[key]!r} is not read with config.model.name={name!r}: remove one "

@@ -25,10 +25,11 @@ def digits():
 @pytest.mark.parametrize("path", sorted(DIGITS.parent.glob("*.py")), ids=lambda path: path.stem)
 def test_every_config_file_is_valid(path):
     config = load(path)
-    if path.stem == "folder":
-        with pytest.raises(har_config.ConfigError, match=r"config\.data\.root is not set"):
+    if path.stem in ("folder", "texts"):
+        key = {"folder": "root", "texts": "table"}[path.stem]
+        with pytest.raises(har_config.ConfigError, match=rf"config\.data\.{key} is not set"):
             har_config.validate(config)
-        config.data.root = "images"
+        config.data[key] = "place"
     har_config.validate(config)
 
 

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from har_jax.data import folders
+from har_jax.data import tables
 from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
 from har_jax.data.sources import Place, open_source
@@ -122,7 +122,7 @@ def test_a_table_names_paths_labels_groups_and_splits(tmp_path):
             "line 2 .* the split 'dev' is none of train",
         ),
         (["path,label,split", "images/000.jpg,a,test"], "has no line of the split train"),
-        (["path,label", "images/000.jpg,a"], r"test_fraction=0\.2 of 1 images in .* leaves none"),
+        (["path,label", "images/000.jpg,a"], r"test_fraction=0\.2 of 1 examples leaves none"),
         (
             ["path,label,split", "images/000.jpg,a,test", "images/001.png,a,train"],
             "classes are a",
@@ -142,7 +142,7 @@ def test_tables_that_cannot_be_used(tmp_path, lines, message):
 
 def test_a_table_that_is_not_there_or_no_text(tmp_path):
     with pytest.raises(DataError, match=r"cannot be read: .*No such file"):
-        folders.list_table(tmp_path / "gone.csv", None)
+        tables.list_table(tmp_path / "gone.csv", None)
     (tmp_path / "binary.csv").write_bytes(b"path,label\n\xff\xfe,a\n")
     with pytest.raises(DataError, match="cannot be read: 'utf-8' codec"):
-        folders.list_table(tmp_path / "binary.csv", None)
+        tables.list_table(tmp_path / "binary.csv", None)

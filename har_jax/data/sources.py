@@ -4,11 +4,11 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from har_jax.data import folders, prepared, webvision
+from har_jax.data import folders, listing, prepared, tables, webvision
 from har_jax.data.encoded import Reading
 from har_jax.data.examples import Dataset, Examples
 from har_jax.data.splits import stratified_split
@@ -81,12 +81,12 @@ def open_source(name: str, place: Place | None = None) -> Source:
     if name in FILES:
         if name == "csv":
             assert place.table is not None
-            listing = folders.list_table(place.table, place.root)
+            listed = tables.list_table(place.table, place.root)
         else:
             assert place.root is not None
-            listing = folders.list_folder(place.root)
-        load = functools.partial(folders.to_dataset, listing, place.reading, place.test_fraction)
-        return Source(listing.class_names, load)
+            listed = folders.list_folder(place.root)
+        load = functools.partial(listing.to_dataset, listed, place.reading, place.test_fraction)
+        return Source(listed.class_names, load)
     data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
     data.check()
     return Source(data.class_names, lambda _: data.load())
@@ -94,25 +94,26 @@ def open_source(name: str, place: Place | None = None) -> Source:
 
 def _webvision(place: Place) -> Source:
     assert place.root is not None
-    listing = webvision.list_webvision(place.root, place.subset)
-    images = None if place.imagenet is None else _imagenet(place.imagenet, listing, place)
+    listed = webvision.list_webvision(place.root, place.subset)
+    images = (
+        None if place.imagenet is None else _imagenet(place.imagenet, listed.class_names, place)
+    )
 
     def load(seed: int) -> Dataset:
-        dataset = folders.to_dataset(listing, place.reading, place.test_fraction, seed)
+        dataset = listing.to_dataset(listed, place.reading, place.test_fraction, seed)
         others = {} if images is None else {webvision.IMAGENET: images()}
         return dataclasses.replace(dataset, others=others)
 
-    return Source(listing.class_names, load)
+    return Source(listed.class_names, load)
 
 
-def _imagenet(where: str, listing: folders.Listing, place: Place) -> Callable[[], Examples]:
+def _imagenet(where: str, classes: Sequence[str], place: Place) -> Callable[[], Examples]:
     """ImageNet's validation images of a listing's classes, to be loaded when it is."""
-    classes = listing.class_names
     if where.startswith(TFDS):
         data = prepared.find_or_prepare(where.removeprefix(TFDS), place.data_dir)
         return lambda: data.find_images("validation", classes, place.reading)
     found = webvision.list_imagenet(pathlib.Path(os.path.expanduser(where)), classes)
-    return lambda: folders.to_examples(found, "test", place.reading)
+    return lambda: listing.to_examples(found, "test", place.reading)
 
 
 def _digits(seed: int) -> Dataset:

@@ -7,7 +7,8 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from har_jax.data.examples import DataError
-from har_jax.data.folders import Listing, images_in
+from har_jax.data.folders import images_in
+from har_jax.data.listing import Listing
 
 SUBSETS = {
     "mini": (("google",), 50),  # the first 50 classes of Google's part: Jiang et al. 2018
