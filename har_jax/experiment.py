@@ -20,6 +20,7 @@ import itertools
 import json
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,7 +31,7 @@ from har_jax import seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
-from har_jax.files import read_arrays, write_array, write_arrays, write_json
+from har_jax.files import read_arrays, write_arrays, write_json
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
@@ -59,9 +60,10 @@ _PLACES = (
     "data.data_dir",
     "data.root",
     "data.table",
-    "data.imagenet",
     "data.workers",
     "data.on_unreadable",
+    "estimate.probabilities",
+    "estimate.labels",
 )
 
 
@@ -109,6 +111,10 @@ class Experiment:
         """
         asked = lambda entry: entry.stage != "predict" if stage is None else entry.stage == stage
         entries = [entry for entry in self._stages() if asked(entry)]
+        if not entries and stage == "pretrain" and self._estimates:
+            raise StageError(
+                "--stage=pretrain is not needed: config.estimate.probabilities takes its place"
+            )
         if not entries:
             raise StageError(
                 f"--stage={stage} is not needed by any of config.methods={self._config.methods}"
@@ -129,7 +135,6 @@ class Experiment:
                         stack.enter_context(locked(self._workdir))
                     _ = self._trainer.mesh
                     self._check_data(entries)  # what is wrong with it is told before stages begin
-                    self._describe_data()
                 except (StageError, DataError, OSError) as error:
                     trouble = error
                 whole = [stage, flatten(self._config), str(self._workdir.absolute())]
@@ -143,21 +148,17 @@ class Experiment:
     def _data(self) -> TrainingData:
         return self._trainer.data
 
-    def _describe_data(self) -> None:
-        """Leaves what other programs need to go with this training set."""
-        if not is_first():
-            return
-        write_array(self._workdir / "labels.npy", self._data.train.labels)
-        if self._data.vocabulary is not None:
-            self._data.vocabulary.save(self._workdir / "vocabulary.txt")
-
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         if self._estimates and self._foreign:
-            if not (self._workdir / "labels.npy").exists():
-                self._describe_data()  # which the error for other labels names
+            for key in ("probabilities", "labels"):
+                if not self._foreign_file(key).is_file():
+                    value = self._config.estimate[key]
+                    raise DataError(f"config.estimate.{key}={value!r} is no file")
             _ = self._foreign_out_of_sample
         elif self._estimates:
-            held_out_parts(self._config, self._data.train.labels)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # which are told when the models are trained
+                held_out_parts(self._config, self._data.train.labels)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
             folder.refuse_other_data(self._digest)
 
@@ -223,6 +224,7 @@ class Experiment:
             name, method, state, data.train, data.test, *data.others.values()
         )
         results = {"test": test, **dict(zip(data.others, others, strict=True))}
+        self._trainer.describe_data(folder)
         self._write(
             folder / "evaluation.npz",
             strength=strength,
@@ -347,12 +349,11 @@ class Experiment:
 
     @functools.cached_property
     def _foreign_out_of_sample(self) -> OutOfSample:
-        probabilities, labels = (
-            pathlib.Path(os.path.expanduser(self._config.estimate[key]))
-            for key in ("probabilities", "labels")
-        )
-        data = self._data
-        return from_probabilities(probabilities, labels, data.train.labels, data.num_classes)
+        files = self._foreign_file("probabilities"), self._foreign_file("labels")
+        return from_probabilities(*files, self._data.train.labels, self._data.num_classes)
+
+    def _foreign_file(self, key: str) -> pathlib.Path:
+        return pathlib.Path(os.path.expanduser(self._config.estimate[key]))
 
     @functools.cached_property
     def _digest(self) -> str:

@@ -52,8 +52,10 @@ def read_array(path: pathlib.Path) -> np.ndarray:
     """
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise OSError(f"{path} is no .npy of numbers ({error})") from error
+    except OSError:
+        raise
+    except Exception as error:  # NumPy has many types for a damaged file
+        raise OSError(f"{path} is no .npy of numbers, or damaged") from error
     if not isinstance(array, np.ndarray):  # an .npz
         raise OSError(f"{path} holds several arrays: an .npy of one is needed")
     return array

@@ -86,12 +86,15 @@ def _parse(argv: list[str]) -> list[str]:
     try:
         _check_file(argv)
         _check_overrides(argv)
+        argv, unset = _take_unset(argv)
         rest = flags.FLAGS(argv)
         if len(rest) > 1:
             stop(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
         if flags.FLAGS["config"].present == 0:
             stop("--config is missing: try --config=configs/digits.py")
         hasattr(_CONFIG.value, "seed")  # raises if there is no such file
+        for key in unset:
+            _CONFIG.value.update_from_flattened_dict({key: None})
         har_config.validate(_CONFIG.value)
         process_flags.check()
     except har_config.ConfigError as error:
@@ -126,6 +129,18 @@ def _check_overrides(argv: list[str]) -> None:
             key = match[1]
             if key not in keys and not any(known.startswith(f"{key}.") for known in keys):
                 raise har_config.unknown_key(key)
+
+
+def _take_unset(argv: list[str]) -> tuple[list[str], list[str]]:
+    """Takes ``--config.KEY=None`` out, for keys that can be unset, which no flag can say."""
+    defaults = har_config.flatten(har_config.base())
+    unset = {
+        argument: match[1]
+        for argument in argv
+        if (match := re.fullmatch(r"--?config\.([\w.]+)=None", argument))
+        and defaults.get(match[1], "") is None
+    }
+    return [argument for argument in argv if argument not in unset], list(unset.values())
 
 
 def _wrong_value(message: str) -> str:

@@ -12,6 +12,8 @@ from har_jax.data.examples import DataError
 from har_jax.files import read_array
 from har_jax.strength import GroupStatistics, group_statistics
 
+_LEAST = 1e-9  # which a probability of 0 counts as in a loss
+
 
 @dataclasses.dataclass(frozen=True)
 class OutOfSample:
@@ -70,10 +72,10 @@ def estimate(
     share, guessing = float(np.mean(wrong)), 1 - float(np.bincount(labels).max()) / len(labels)
     if share >= guessing:
         warnings.warn(
-            f"the pre-trained model errs on {100 * share:.0f}% of what it did not see, and "
-            f"always naming the most frequent class on {100 * guessing:.0f}%: what it says of "
-            "noise means little; train it longer (config.pretrain.epochs), or with another "
-            "learning rate",
+            f"of what was held out {100 * share:.0f}% is predicted wrongly, and by always naming "
+            f"the most frequent class {100 * guessing:.0f}% would be: what is found of noise means "
+            "little; train the models longer (config.pretrain.epochs), or with another learning "
+            "rate, or take better probabilities",
             stacklevel=2,
         )
     with warnings.catch_warnings():
@@ -111,6 +113,8 @@ def from_probabilities(
             f"{probabilities} holds {said.dtype}{list(said.shape)}: {list(shape)} floating-point "
             "numbers are needed, a row for each training example and a column for each class"
         )
+    if not np.issubdtype(theirs.dtype, np.integer):
+        raise DataError(f"{labels} holds {theirs.dtype}: ids of classes are needed, integers")
     if theirs.shape != own_labels.shape or np.any(differing := theirs != own_labels):
         where = f"{labels} is of shape {list(theirs.shape)}"
         if theirs.shape == own_labels.shape:
@@ -118,7 +122,7 @@ def from_probabilities(
             where = f"row {row} of {labels} is {theirs[row]}, of the training set {own_labels[row]}"
         raise DataError(
             f"{where}: the labels that the probabilities are of have to be those of the training "
-            f"set, all {len(own_labels)} in its order (labels.npy of the workdir has them)"
+            f"set, all {len(own_labels)} in its order, as labels.npy in a method's folder has them"
         )
     known = ~np.isnan(said).all(axis=1)
     index = np.flatnonzero(known)
@@ -132,8 +136,7 @@ def from_probabilities(
             "known"
         )
     own = np.take_along_axis(rows, own_labels[index, None].astype(np.int64), axis=1)[:, 0]
-    with np.errstate(divide="ignore"):
-        loss = -np.log(own)
+    loss = -np.log(np.maximum(own, _LEAST))
     prediction = rows.argmax(axis=1).astype(np.int32)
     return OutOfSample(index, np.zeros(len(index), np.int32), prediction, loss)
 

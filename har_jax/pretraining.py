@@ -63,6 +63,7 @@ def pretrain(trainer: Trainer, path: pathlib.Path) -> None:
         )
         results.append(result)
     index = np.concatenate(parts)
+    trainer.describe_data(path)
     if not is_first():
         return
     if folded:

@@ -12,7 +12,9 @@ from har_jax import seeds
 from har_jax.build import make_method, make_place, num_steps
 from har_jax.config import TEXT_MODELS
 from har_jax.data import DataError, Examples, TrainingData, load
+from har_jax.files import write_array
 from har_jax.methods import Method
+from har_jax.processes import is_first
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import fit
@@ -60,13 +62,26 @@ class Trainer:
             place=make_place(config.data),
             train_size=config.data.train_size,
             validation_fraction=config.data.validation_fraction,
+            reads="texts" if config.model.name in TEXT_MODELS else "images",
         )
-        _check_inputs(config, data)
+        _check_channels(config, data)
         made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
         for key, value in data.summary().items():
             if data.noisy_classes or key not in made:
                 print(f"data: {key} {value}")
         return data
+
+    def describe_data(self, folder: pathlib.Path) -> None:
+        """Leaves in a folder what goes with a network: the labels it learned from, and the words.
+
+        ``labels.npy`` ``[n]``, of the whole training set, in its order; ``vocabulary.txt``, of
+        texts, a word on each line, by id.
+        """
+        if not is_first():
+            return
+        write_array(folder / "labels.npy", self.data.train.labels)
+        if self.data.vocabulary is not None:
+            self.data.vocabulary.save(folder / "vocabulary.txt")
 
     def make_method(
         self, name: str, labels: np.ndarray, epochs: float, *, reweighting: bool = True
@@ -124,21 +139,12 @@ class Trainer:
         return results
 
 
-def _check_inputs(config: config_dict.ConfigDict, data: TrainingData) -> None:
-    """That the data are what the network takes."""
-    source, name = config.data.source, config.model.name
-    if (data.vocabulary is not None) != (name in TEXT_MODELS):
-        kinds = "images", "texts"
-        has = kinds[data.vocabulary is not None]
-        raise DataError(
-            f"config.data.source={source!r} has {has}, and config.model.name={name!r} takes "
-            f"{kinds[name in TEXT_MODELS]}"
-        )
+def _check_channels(config: config_dict.ConfigDict, data: TrainingData) -> None:
     channels = data.train.inputs.shape[-1]
     for key in ("mean", "std"):
         numbers = config.data[key]
         if numbers is not None and len(numbers) != channels:
             raise DataError(
-                f"config.data.{key}={numbers} has {len(numbers)} numbers, and images of {source} "
-                f"have {channels} channels"
+                f"config.data.{key}={numbers} has {len(numbers)} numbers, and images of "
+                f"{config.data.source} have {channels} channels"
             )

@@ -1,5 +1,7 @@
 """The bidirectional LSTM: padding reaches nothing, R is that of a loop, remat changes nothing."""
 
+import functools
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,8 @@ from har_jax.data.texts import UNKNOWN
 from har_jax.layers import embeddings_and_recurrent_layers
 from har_jax.losses import cross_entropy
 from har_jax.models import BiLSTM
+from har_jax.models.norm import AXIS
+from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over
 
 MODEL = BiLSTM(2, vocabulary_size=20, widths=(4, 3), embedding=5)
 LENGTHS = (6, 1, 4, 3)
@@ -27,7 +31,7 @@ def ids():
 
 @pytest.fixture(scope="module")
 def variables(ids):
-    return MODEL.init(jax.random.key(0), ids, train=False)
+    return jax.jit(functools.partial(MODEL.init, train=False))(jax.random.key(0), ids)
 
 
 @jax.jit
@@ -35,19 +39,20 @@ def logits_of(variables, ids):
     return MODEL.apply(variables, ids, train=False)
 
 
-def loss_and_norm(model, variables, ids, **options):
+@functools.partial(jax.jit, static_argnames="reduction")
+def loss_and_norm(variables, ids, reduction="root_sum_square"):
     transformed = har_jax.loss_and_jacobian_norm(
-        model.apply, embeddings_and_recurrent_layers, **options
+        MODEL.apply, embeddings_and_recurrent_layers, reduction=reduction
     )
-    labels = LABELS[: len(ids)]
-    return transformed(lambda logits: cross_entropy(logits, labels), variables, ids, train=False)
+    cross_entropies = lambda logits: cross_entropy(logits, LABELS[: len(ids)])
+    return transformed(cross_entropies, variables, ids, train=False)
 
 
 def test_further_padding_changes_nothing(ids, variables):
     @jax.jit
     def everything(ids):
         def objective(params):
-            r = loss_and_norm(MODEL, {"params": params}, ids, reduction="sum_of_norms")
+            r = loss_and_norm({"params": params}, ids, reduction="sum_of_norms")
             return jnp.mean(r.loss + r.norm), r
 
         gradient, r = jax.grad(objective, has_aux=True)(variables["params"])
@@ -58,7 +63,7 @@ def test_further_padding_changes_nothing(ids, variables):
 
 
 def test_a_row_does_not_depend_on_the_others_nor_on_what_is_in_padding(ids, variables):
-    whole = loss_and_norm(MODEL, variables, ids)
+    whole = loss_and_norm(variables, ids)
     for row in (1, 2):
         length = LENGTHS[row]
         alone = logits_of(variables, ids[row : row + 1, :length])
@@ -66,7 +71,7 @@ def test_a_row_does_not_depend_on_the_others_nor_on_what_is_in_padding(ids, vari
 
 
 def test_r_is_that_of_perturbed_activations(ids, variables):
-    r = loss_and_norm(MODEL, variables, ids)
+    r = loss_and_norm(variables, ids)
     assert set(r.layer_norms) == {"embedding", "layer1", "layer2"}
     np.testing.assert_allclose(
         r.norm**2, sum(norm**2 for norm in r.layer_norms.values()), rtol=1e-5
@@ -81,7 +86,7 @@ def test_r_is_that_of_perturbed_activations(ids, variables):
         return cross_entropy(logits, LABELS[:1])[0]
 
     expected = jnp.linalg.norm(jax.grad(loss)(params["embedding"]["embedding"]))
-    found = loss_and_norm(MODEL, variables, text).layer_norms["embedding"][0]
+    found = loss_and_norm(variables, text).layer_norms["embedding"][0]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
@@ -93,18 +98,16 @@ def test_ids_out_of_the_vocabulary_are_unknown_words(ids, variables, bad):
 
 
 def test_a_row_of_padding_is_finite(variables):
-    r = loss_and_norm(MODEL, variables, jnp.zeros((1, 5), jnp.int32))
+    r = loss_and_norm(variables, jnp.zeros((1, 6), jnp.int32))
     assert jnp.isfinite(r.loss).all()
     assert jnp.isfinite(r.norm).all()
 
 
-def test_remat_over_time_changes_nothing_and_microbatches_hardly(ids, variables):
+def test_remat_over_time_changes_nothing(ids, variables):
     batch = {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
 
-    def after_two_steps(model, **options):
-        method = methods.har(
-            model, optax.sgd(0.5), layers=embeddings_and_recurrent_layers, **options
-        )
+    def after_two_steps(model):
+        method = methods.har(model, optax.sgd(0.5), layers=embeddings_and_recurrent_layers)
         state, step = method.init(jax.random.key(0), batch), jax.jit(method.step)
         for number in range(2):
             state, metrics = step(state, batch, jax.random.key(number))
@@ -113,14 +116,27 @@ def test_remat_over_time_changes_nothing_and_microbatches_hardly(ids, variables)
     plain = after_two_steps(MODEL.clone(dropout=0.0))
     remat = after_two_steps(MODEL.clone(dropout=0.0, remat=True))
     chex.assert_trees_all_close(remat, plain, rtol=1e-5, atol=1e-6)
-    parts = after_two_steps(MODEL.clone(dropout=0.0), microbatches=2)
-    chex.assert_trees_all_close(parts, plain, rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_that_is_split_over_devices_makes_the_same_step(ids):
+    batch = {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
+    layers = embeddings_and_recurrent_layers
+    model = MODEL.clone(dropout=0.0)
+    method = methods.har(model, optax.sgd(0.5), layers=layers)
+    state = jax.jit(method.init)(jax.random.key(0), batch)
+    whole, _ = jax.jit(method.step)(state, batch, jax.random.key(1))
+    mesh = data_mesh(jax.devices()[:2])
+    split = methods.har(model, optax.sgd(0.5), layers=layers, axis=AXIS)
+    step = map_over(mesh, split.step, (WHOLE, ROWS, WHOLE), WHOLE)
+    halves, _ = jax.jit(step)(state, batch, jax.random.key(1))
+    chex.assert_trees_all_close(halves.params, whole.params, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_is_drawn_in_training_only(ids, variables):
-    logits = [
-        MODEL.apply(variables, ids, train=train, rngs={"dropout": jax.random.key(seed)})
-        for train, seed in ((True, 0), (True, 1), (False, 0), (False, 1))
-    ]
-    assert not np.allclose(logits[0], logits[1])
-    np.testing.assert_array_equal(logits[2], logits[3])
+    @jax.jit
+    def in_training(key):
+        return MODEL.apply(variables, ids, train=True, rngs={"dropout": key})
+
+    one, other = in_training(jax.random.key(0)), in_training(jax.random.key(1))
+    assert not np.allclose(one, other)
+    assert not np.allclose(one, logits_of(variables, ids))

@@ -85,6 +85,12 @@ def test_flips_that_are_none(flips):
         data.flip_classes(np.array([0, 1, 2]), flips, seed=0)
 
 
+def test_flips_of_one_class_by_name_and_by_id_add_up():
+    flips = {"kind": "asymmetric", "flips": (("3", "8", 0.6), (3, 9, 0.6))}
+    with pytest.raises(data.DataError, match=r"config\.data\.noise\.flips=.*class 3 cannot be"):
+        data.load("digits", flips, {"kind": "none"}, 0)
+
+
 def test_step_imbalance_keeps_the_ratio():
     labels = random_labels()
     kept = data.step_imbalance(labels, rare=(0, 9), ratio=10, seed=0)

@@ -1,10 +1,11 @@
 """Every kind of image file becomes 8-bit pixels of as many channels as are asked for."""
 
 import io
+import struct
 
 import numpy as np
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags, Image, ImageOps
 
 from har_jax.data.decoding import decode_image, decode_square
 
@@ -72,6 +73,24 @@ def test_a_cut_file_is_an_error(kind, part):
     whole = encoded(Image.fromarray(noise), kind)
     with pytest.raises(OSError, match=r"truncated|cannot identify|Truncated"):
         decode_image(whole[: int(part * len(whole))])
+
+
+def test_exif_that_is_damaged_is_of_no_harm():
+    # Turned by 90 degrees, and a resolution that is a word in place of a number.
+    tags = struct.pack("<HHLHH", 0x0112, 3, 1, 6, 0) + struct.pack("<HHL4s", 0x011A, 2, 4, b"abc")
+    exif = b"Exif\0\0II*\0" + struct.pack("<LH", 8, 2) + tags + bytes(4)
+    assert decode_image(encoded(RED, "jpeg", exif=exif)).shape == (4, 3, 3)
+    assert decode_image(encoded(RED, "jpeg", exif=b"Exif\0\0nonsense")).shape == (3, 4, 3)
+
+
+@pytest.mark.parametrize("value", range(1, 9))
+def test_every_orientation_is_as_pillow_has_it(value):
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 4, 3), np.uint8)
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = value
+    file = encoded(Image.fromarray(pixels), "png", exif=exif)
+    expected = np.asarray(ImageOps.exif_transpose(Image.open(io.BytesIO(file))))
+    np.testing.assert_array_equal(decode_image(file), expected)
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "png", "webp"])

@@ -152,6 +152,14 @@ class TestMainJob:
         assert len(run.stderr.splitlines()) == 1
         assert not workdir.exists()
 
+    def test_a_flag_can_unset_what_the_file_sets(self, tmp_path):
+        flags = [f"--config.data.noise.{key}=None" for key in ("groups", "rate")]
+        only = ("--config.methods=('erm',)", f"--workdir={tmp_path}", "--stage=train")
+        run = har(*TINY, "--config.data.noise.kind=none", *flags, *only)
+        assert run.returncode == 0, run.stderr
+        fingerprint = json.loads((tmp_path / "train" / "erm" / "stage.json").read_text())
+        assert fingerprint["fingerprint"]["data.noise.groups"] is None
+
     def test_no_estimate_where_no_method_needs_one(self, tmp_path):
         plain = (*TINY, "--config.methods='uniform',", f"--workdir={tmp_path}")
         run = har(*plain)

@@ -129,7 +129,7 @@ def test_a_table_names_paths_labels_groups_and_splits(tmp_path):
         ),
         (
             ["path,label,split", *(f"images/000.jpg,{s},{s}" for s in ("test", "train"))],
-            r"has images/000\.jpg in train and in test, and 1 such files",
+            r"images/000\.jpg in train and in test, and 1 such files",
         ),
     ],
 )
@@ -138,6 +138,18 @@ def test_tables_that_cannot_be_used(tmp_path, lines, message):
     table = write_table(tmp_path / "labels.csv", *lines)
     with pytest.raises(DataError, match=message):
         open_source("csv", Place(table=table, reading=READING)).load(0)
+
+
+def test_a_file_is_one_by_whatever_path(tmp_path):
+    write_folder(tmp_path, {"images": 4})
+    lines = [f"images/00{n}.{('jpg', 'png')[n % 2]},{'ab'[n % 2]},train" for n in range(4)]
+    again = "./images/../images/000.jpg,a"
+    table = write_table(tmp_path / "labels.csv", "path,label,split", *lines, f"{again},test")
+    with pytest.raises(DataError, match=r"images/000\.jpg in train and in test"):
+        tables.list_table(table, None)
+    write_table(table, "path,label,split", *lines, f"{again},train")
+    with pytest.warns(UserWarning, match="lists 1 files again that it has listed before"):
+        tables.list_table(table, None)
 
 
 def test_a_table_that_is_not_there_or_no_text(tmp_path):

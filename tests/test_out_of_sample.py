@@ -111,10 +111,24 @@ class TestProbabilitiesOfAnotherProgram:
         with pytest.raises(DataError, match=r"labels.npy is of shape \[3\]"):
             from_probabilities(*files(uniform, LABELS[:3]))
 
+    def test_of_labels_that_are_none(self, files):
+        uniform = np.full((8, 3), 1 / 3)
+        with pytest.raises(DataError, match=r"labels.npy holds float64: ids of classes are"):
+            from_probabilities(*files(uniform, LABELS.astype(float)))
+
+    def test_a_probability_of_zero_has_a_finite_loss(self, files):
+        certain = np.eye(3)[[1, 0, 0, 0, 1, 1, 2, 2]]
+        said = from_probabilities(*files(certain))
+        assert said.loss[0] == pytest.approx(-np.log(1e-9))
+        np.testing.assert_array_equal(said.loss[1:], 0)
+
     def test_that_are_no_arrays(self, files):
         paths = files(np.full((8, 3), 1 / 3))
         paths[0].write_bytes(b"0.1,0.9")
-        with pytest.raises(OSError, match=r"p.npy is no .npy of numbers"):
+        with pytest.raises(OSError, match=r"p.npy is no .npy of numbers, or damaged$"):
+            from_probabilities(*paths)
+        paths[0].write_bytes(b"PK\x03\x04 as of a file that is cut")
+        with pytest.raises(OSError, match=r"p.npy is no .npy of numbers, or damaged$"):
             from_probabilities(*paths)
         np.savez(paths[0].with_suffix(".npz"), p=np.ones(3))
         with pytest.raises(OSError, match=r"holds several arrays"):
@@ -141,7 +155,7 @@ class TestCrossFitting:
         np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
         own = probabilities[said["index"]]
         np.testing.assert_array_equal(own.argmax(axis=1), said["prediction"])
-        labels = np.load(folded / "labels.npy")
+        labels = np.load(folded / "pretrain" / "labels.npy")
         loss = -np.log(own[np.arange(300), labels[said["index"]]])
         np.testing.assert_allclose(loss, said["loss"], rtol=1e-4, atol=1e-5)
 
@@ -172,7 +186,7 @@ class TestCrossFitting:
     def test_its_probabilities_give_the_same_elsewhere(self, folded, tmp_path, capsys):
         files = {
             "estimate.probabilities": str(folded / "pretrain" / "probabilities.npy"),
-            "estimate.labels": str(folded / "labels.npy"),
+            "estimate.labels": str(folded / "pretrain" / "labels.npy"),
         }
         Experiment(small(**files), tmp_path).run()
         assert not (tmp_path / "pretrain").exists()
@@ -186,11 +200,21 @@ class TestCrossFitting:
         assert ",," not in lines[1]  # something is said of every training example
 
 
+@pytest.mark.parametrize("key", ["probabilities", "labels"])
+def test_files_that_are_not_there_are_told_before_data_are_loaded(tmp_path, capsys, key):
+    np.save(tmp_path / "here.npy", np.ones(3))
+    files = dict.fromkeys(("estimate.probabilities", "estimate.labels"), str(tmp_path / "here.npy"))
+    config = small(**{**files, f"estimate.{key}": str(tmp_path / "gone.npy")})
+    with pytest.raises(DataError, match=rf"config\.estimate\.{key}='.*gone.npy' is no file"):
+        Experiment(config, tmp_path / "w").run()
+    assert "data:" not in capsys.readouterr().out
+
+
 def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path):
     config = small(methods=("har",))
     experiment = Experiment(config, tmp_path / "labels")
     experiment.run("pretrain")
-    labels = np.load(tmp_path / "labels" / "labels.npy")
+    labels = np.load(tmp_path / "labels" / "pretrain" / "labels.npy")
     np.save(tmp_path / "labels.npy", labels)
 
     def write(seed):
@@ -203,7 +227,7 @@ def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path):
     }
     foreign = small(methods=("har",), **files)
     write(0)
-    with pytest.warns(UserWarning, match="what it says of noise means little"):
+    with pytest.warns(UserWarning, match="what is found of noise means little"):
         Experiment(foreign, tmp_path / "w").run("estimate")
     write(1)
     with pytest.raises(StageError, match="was made from other data than there are now"):

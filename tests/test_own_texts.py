@@ -63,7 +63,7 @@ def test_texts_go_through_all_stages(tmp_path):
     results = json.loads((tmp_path / "w" / "report" / "results.json").read_text())
     assert [group["name"] for group in results["groups"]] == ["news", "web"]
     assert results["means"]["erm"]["all"]["test_accuracy"] == 1
-    words = Vocabulary.load(tmp_path / "w" / "vocabulary.txt").words
+    words = Vocabulary.load(tmp_path / "w" / "train" / "har" / "vocabulary.txt").words
     assert set(words) == {"<padding>", "<unknown>", "the", *WORDS["sport"], *WORDS["food"]}
     table = pyarrow.csv.read_csv(tmp_path / "w" / "predict" / "har.csv").to_pydict()
     assert table["text"][:2] == ["<unknown>", " ".join(["soup"] * 6)]
@@ -86,7 +86,7 @@ def test_texts_go_through_all_stages(tmp_path):
                 "data.vocabulary_size": None,
                 "regularizer.layers": "normalization",
             },
-            "source='csv' has texts, and config.model.name='convnet' takes images",
+            "source='csv' has texts, and the network of config.model.name takes images",
         ),
     ],
 )
@@ -99,5 +99,5 @@ def test_tables_and_networks_that_do_not_fit(tmp_path, header, changes, message)
 def test_a_network_for_texts_and_a_table_of_images(tmp_path):
     (tmp_path / "a.png").touch()
     (tmp_path / "table.csv").write_text("path,label\n" + "a.png,x\na.png,y\n" * 5)
-    with pytest.raises(DataError, match=r"source='csv' has images, and .*'bilstm' takes"):
+    with pytest.raises(DataError, match=r"source='csv' has images, and .* takes texts"):
         Experiment(small(tmp_path / "table.csv"), tmp_path / "w").run()

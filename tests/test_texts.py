@@ -50,6 +50,17 @@ def test_what_is_saved_is_read(tmp_path):
     assert Vocabulary.load(tmp_path / "vocabulary.txt") == vocabulary
 
 
+def test_what_no_vocabulary_can_be_made_of():
+    with pytest.raises(ValueError, match="'a b c' is one text: several are needed"):
+        Vocabulary.of("a b c", 9)
+    with pytest.raises(ValueError, match="a vocabulary of 2 has no words"):
+        Vocabulary.of(TEXTS, 2)
+    vocabulary = Vocabulary.of(TEXTS, 9)
+    with pytest.raises(ValueError, match="rows of length 0 hold no word"):
+        vocabulary.encode(TEXTS, 0)
+    assert vocabulary.encode([], 4).shape == (0, 4)
+
+
 def test_texts_without_words():
     with pytest.raises(DataError, match="no word in any of the training texts"):
         Vocabulary.of(["", "!"], size=9)

@@ -9,7 +9,7 @@ from typing import IO, Literal
 
 import numpy as np
 from jaxtyping import UInt8
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image
 
 Crop = Literal["center", "resized_crop_and_flip"]
 CROPS = ("resized_crop_and_flip",)  # those that change with every look at an image
@@ -17,6 +17,15 @@ Box = tuple[float, float, float, float]
 File = str | os.PathLike[str] | IO[bytes] | bytes
 
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+_TURNED_BACK = {  # what undoes each value of EXIF's orientation
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 _SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
 _MARGIN = 256 / 224  # of the square whose centre is taken: Krizhevsky et al. 2012
 
@@ -92,8 +101,11 @@ def _middle(width: int, height: int, side: float) -> Box:
 @contextlib.contextmanager
 def _open(file: File) -> Iterator[Image.Image]:
     with Image.open(io.BytesIO(file) if isinstance(file, bytes) else file) as image:
-        turned = image.getexif().get(ExifTags.Base.Orientation, 1) != 1
-        yield ImageOps.exif_transpose(image) if turned else image
+        orientation = 1
+        with contextlib.suppress(Exception):  # of EXIF that is damaged: it is of no other use
+            orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+        back = _TURNED_BACK.get(orientation)
+        yield image if back is None else image.transpose(back)
 
 
 def _converted(image: Image.Image, channels: int) -> Image.Image:

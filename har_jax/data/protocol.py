@@ -16,7 +16,7 @@ from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
 from har_jax.data.noise import exchange_within_groups, flip_classes
-from har_jax.data.sources import Place, open_source
+from har_jax.data.sources import Kind, Place, open_source
 from har_jax.data.splits import stratified_split
 from har_jax.data.texts import Vocabulary, are_texts
 
@@ -65,7 +65,8 @@ class TrainingData:
     @functools.cached_property
     def digest(self) -> str:
         """A checksum of all that is trained and evaluated on."""
-        sha = hashlib.sha256(json.dumps([self.class_names, self.group_names]).encode())
+        words = self.vocabulary and self.vocabulary.words
+        sha = hashlib.sha256(json.dumps([self.class_names, self.group_names, words]).encode())
         for examples in (self.train, self.test, *self.others.values()):
             for array in (examples.inputs, examples.labels, examples.group_ids()):
                 if isinstance(array, EncodedImages):
@@ -107,6 +108,7 @@ def load(
     place: Place | None = None,
     train_size: int | None = None,
     validation_fraction: float | None = None,
+    reads: Kind | None = None,
 ) -> TrainingData:
     """Loads a source and corrupts its training set: noise first, then imbalance.
 
@@ -126,12 +128,18 @@ def load(
         and imbalance, with the classes' shares as they are.
       validation_fraction: Where given, this share of the corrupted training set is taken
         out of it and evaluated on, in place of the test set.
+      reads: What the network takes; None for what there is.
 
     Raises:
-      DataError: if the source is not there, or a class or a size is not of it; before
-        anything is loaded, where that can be known.
+      DataError: if the source is not there, has what the network does not read, or a class or
+        a size is not of it; before anything is loaded, where that can be known.
     """
     found = open_source(source, place)
+    if reads not in (None, found.kind):
+        raise DataError(
+            f"config.data.source={source!r} has {found.kind}, and the network of config.model.name "
+            f"takes {reads}"
+        )
     corruption = _corruption(source, found.class_names, noise, imbalance)
     dataset = found.load(seeds.derive(seed, "test split"))
     num_classes = len(dataset.class_names)
@@ -240,6 +248,10 @@ def _corruption(
             (*ids((label, other), key="data.noise.flips"), rate)
             for label, other, rate in noise["flips"]
         )
+        try:
+            flip_classes(np.zeros(0, np.int32), flips, seed=0)  # of what is named by id and by name
+        except ValueError as error:
+            raise DataError(f"config.data.noise.flips={noise['flips']}: {error}") from error
     rare: tuple[int, ...] = ()
     if imbalance["kind"] == "step":
         rare = ids(imbalance["classes"], key="data.imbalance.classes")

@@ -4,8 +4,9 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from jaxtyping import Int
@@ -33,6 +34,11 @@ class PreparedData:
     def class_names(self) -> tuple[str, ...]:
         """``K`` names."""
         return tuple(self._features[self._label_key].names)
+
+    @property
+    def kind(self) -> Literal["images", "texts"]:
+        """What the examples are."""
+        return "images" if self._text_key is None else "texts"
 
     def check(self) -> None:
         """Raises :class:`DataError` if there is nothing that :meth:`load` could read."""
@@ -72,6 +78,11 @@ class PreparedData:
                 f"tfds:{self.name}: no image of {split} is of a class that is trained on, such as "
                 f"{class_names[0]}; its own are such as {self.class_names[0]}"
             )
+        if absent := len(class_names) - len(np.unique(of_own[own][rows])):
+            warnings.warn(
+                f"tfds:{self.name} has no image of {absent} of the {len(class_names)} classes",
+                stacklevel=2,
+            )
         folder = pathlib.Path(self.builder.data_dir)
         return Examples(ImageRecords(folder, split, key, rows, reading), of_own[own][rows])
 
@@ -92,7 +103,7 @@ class PreparedData:
                 pixels = decode_image(example[key], shape[-1])
                 if pixels.shape != shape:
                     raise ValueError(f"it has the shape {pixels.shape}, and not {shape}")
-            except (OSError, ValueError) as error:
+            except Exception as error:  # Pillow has many types for a damaged file
                 raise self._unreadable(f"example {row} of {split}", error) from error
             inputs[row] = pixels
             labels[row] = example[self._label_key]

@@ -5,6 +5,7 @@ import functools
 import os
 import pathlib
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from har_jax.data.texts import Encoding
 DIGITS_TEST_SIZE = 600
 TFDS = "tfds:"
 FILES = ("folder", "csv", "webvision")
+Kind = Literal["images", "texts"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,10 +52,12 @@ class Source:
     """A data source that is there to be loaded.
 
     Attributes:
-      class_names: ``K`` names, known before anything is loaded.
+      kind: What its examples are, known before anything is loaded, as are
+      class_names: ``K`` names.
       load: ``seed -> Dataset``; a source with a split of its own ignores the seed.
     """
 
+    kind: Kind
     class_names: tuple[str, ...]
     load: Callable[[int], Dataset]
 
@@ -75,7 +79,7 @@ def open_source(name: str, place: Place | None = None) -> Source:
     """
     place = place or Place()
     if name == "digits":
-        return Source(tuple("0123456789"), _digits)
+        return Source("images", tuple("0123456789"), _digits)
     if name == "webvision":
         return _webvision(place)
     if name in FILES:
@@ -86,10 +90,10 @@ def open_source(name: str, place: Place | None = None) -> Source:
             assert place.root is not None
             listed = folders.list_folder(place.root)
         load = functools.partial(listing.to_dataset, listed, place.reading, place.test_fraction)
-        return Source(listed.class_names, load)
+        return Source("texts" if listed.root is None else "images", listed.class_names, load)
     data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
     data.check()
-    return Source(data.class_names, lambda _: data.load())
+    return Source(data.kind, data.class_names, lambda _: data.load())
 
 
 def _webvision(place: Place) -> Source:
@@ -104,7 +108,7 @@ def _webvision(place: Place) -> Source:
         others = {} if images is None else {webvision.IMAGENET: images()}
         return dataclasses.replace(dataset, others=others)
 
-    return Source(listed.class_names, load)
+    return Source("images", listed.class_names, load)
 
 
 def _imagenet(where: str, classes: Sequence[str], place: Place) -> Callable[[], Examples]:

@@ -1,7 +1,9 @@
 """Tables of a person's own images or texts."""
 
 import csv
+import os
 import pathlib
+import warnings
 
 from har_jax.data.examples import DataError
 from har_jax.data.listing import TEST_NAMES, Listing
@@ -54,14 +56,26 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
         raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
     if "train" not in items:
         raise DataError(f"{table} has no line of the split train")
-    both = set() if has_texts else set(items["train"]) & set(items.get("test", ()))
-    if both:
+    if not has_texts:
+        _check_files(table, root, items)
+    with_groups = groups if "group" in columns else None
+    return Listing(None if has_texts else root, items, labels, with_groups)
+
+
+def _check_files(table: pathlib.Path, root: pathlib.Path, paths: dict[str, list[str]]) -> None:
+    """That no file, by whatever path, is in two splits; warns of those that are listed twice."""
+    files = {split: [os.path.realpath(root / path) for path in paths[split]] for split in paths}
+    if both := set(files["train"]) & set(files.get("test", ())):
         raise DataError(
             f"{table} has {min(both)} in train and in test, and {len(both)} such files in all: "
             "leave each in one of them"
         )
-    with_groups = groups if "group" in columns else None
-    return Listing(None if has_texts else root, items, labels, with_groups)
+    if again := len(files["train"]) - len(set(files["train"])):
+        warnings.warn(
+            f"{table} lists {again} files again that it has listed before: models are then judged "
+            "by what they have seen, since one may come to be held out and the other not",
+            stacklevel=2,
+        )
 
 
 def _split(name: str, where: str) -> str:

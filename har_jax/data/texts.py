@@ -50,8 +50,11 @@ class Vocabulary:
 
         Raises:
           DataError: if there is no word in them.
+          ValueError: if there is no place for one beside the two that are special.
         """
-        words = _vectorizer(max_features=size - len(_SPECIAL))
+        if size <= len(_SPECIAL):
+            raise ValueError(f"a vocabulary of {size} has no words: {len(_SPECIAL) + 1} at least")
+        words, texts = _vectorizer(max_features=size - len(_SPECIAL)), _several(texts)
         try:
             words.fit(texts)
         except ValueError as error:  # of scikit-learn, for an empty vocabulary
@@ -74,12 +77,17 @@ class Vocabulary:
         """The ids of the last ``length`` words of each text, int32, then padding.
 
         A text without words is one unknown word.
+
+        Raises:
+          ValueError: if the length is not positive.
         """
+        if length < 1:
+            raise ValueError(f"rows of length {length} hold no word: 1 at least")
         rows = []
-        for text in texts:
+        for text in _several(texts):
             ids = [self._ids.get(word, UNKNOWN) for word in _words(text)[-length:]] or [UNKNOWN]
-            rows.append(np.array(ids + [PADDING] * (length - len(ids)), np.int32))
-        return np.stack(rows)
+            rows.append(ids + [PADDING] * (length - len(ids)))
+        return np.array(rows, np.int32).reshape(len(rows), length)
 
     def decode(self, ids: Int[np.ndarray, " length"]) -> str:
         """The words of a row, without padding, for people to read."""
@@ -93,6 +101,12 @@ class Vocabulary:
 def are_texts(inputs: Any) -> TypeGuard[np.ndarray]:
     """Whether inputs are an array of strings."""
     return isinstance(inputs, np.ndarray) and inputs.dtype == object
+
+
+def _several(texts: Iterable[str]) -> Iterable[str]:
+    if isinstance(texts, str):
+        raise ValueError(f"{texts[:40]!r} is one text: several are needed, as in a list")
+    return texts
 
 
 def _vectorizer(**options: Any) -> Any:

@@ -57,7 +57,10 @@ class BiLSTM(nn.Module):
                 nn.RNN(make_cell(width, dtype=self.dtype, name=f"layer{number}_{direction}"))
                 for direction in ("forward", "backward")
             )
-            x = nn.Bidirectional(forward, backward, name=f"layer{number}")(x, seq_lengths=lengths)
+            layer = nn.Bidirectional(forward, backward, name=f"layer{number}")
+            # Flax's own zeros would be the same on all devices, and what follows them is not.
+            zeros = jnp.zeros_like(x, shape=(len(x), width))
+            x = layer(x, initial_carry=((zeros, zeros),) * 2, seq_lengths=lengths)
         ends = jnp.take_along_axis(x, lengths[:, None, None] - 1, axis=1)[:, 0]
         width = self.widths[-1]
         x = jnp.concatenate([ends[:, :width], x[:, 0, width:]], axis=-1)
