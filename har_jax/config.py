@@ -106,7 +106,7 @@ def base() -> config_dict.ConfigDict:
         "model": {
             "name": "convnet",
             "norm": optional(str),  # None: "batch"; any of NORMS
-            "widths": optional(tuple),  # None: the model's own
+            "widths": optional(tuple),  # of each stage, or LSTM layer; None: the model's own
             "depth": optional(int),  # None: the model's own
             "stem_strides": optional(int),  # None: the model's own
             "embedding": optional(int),  # the width of embedded words; None: 128
@@ -132,7 +132,7 @@ def base() -> config_dict.ConfigDict:
         # Out-of-sample probabilities of another program in place of all that: .npy files of
         # [n, K] and of [n] labels, in the order of the training set.
         "estimate": {
-            "smoothing": 0.0,
+            "smoothing": 0.0,  # imaginary validation examples of each group, with the pooled error
             "probabilities": optional(str),
             "labels": optional(str),
         },

@@ -270,7 +270,6 @@ class Experiment:
                     factor,
                     data.class_names,
                     data.group_names,
-                    data.vocabulary,
                     seen_before,
                 )
                 for split, examples, factor, seen_before in (

@@ -45,20 +45,16 @@ def write_array(path: pathlib.Path, array: np.ndarray) -> None:
 
 
 def read_array(path: pathlib.Path) -> np.ndarray:
-    """Reads an ``.npy``, as far as it is needed.
+    """Reads an ``.npy``.
 
     Raises:
       OSError: if it is not there, or is none.
     """
-    try:
-        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except OSError:
-        raise
-    except Exception as error:  # NumPy has many types for a damaged file
-        raise OSError(f"{path} is no .npy of numbers, or damaged") from error
-    if not isinstance(array, np.ndarray):  # an .npz
-        raise OSError(f"{path} holds several arrays: an .npy of one is needed")
-    return array
+    with path.open("rb") as file:
+        try:
+            return np.lib.format.read_array(file, allow_pickle=False)
+        except Exception as error:  # NumPy has many types for a damaged file
+            raise OSError(f"{path} is no .npy of numbers, or damaged") from error
 
 
 def damaged(path: pathlib.Path, error: Exception) -> OSError:

@@ -33,8 +33,10 @@ class GroupStatistics:
       count: ``[G]``, training examples.
       validation_count: ``[G]``, validation examples.
       error: ``[G]``, I, the validation error.
-      standard_error: ``[G]``, of I: :math:`(I (1 - I) / m)^{1/2}`, for m validation examples that
-        are right or wrong, imaginary ones counted; NaN where there are none.
+      standard_error: ``[G]``, of I: the standard deviation of its posterior under a uniform prior,
+        :math:`(p (1 - p) / (m + 3))^{1/2}` with :math:`p = (m I + 1) / (m + 2)`, for m validation
+        examples that are right or wrong, imaginary ones counted. Not 0 where all of few are right,
+        as :math:`(I (1 - I) / m)^{1/2}` is, which it comes to for many. NaN where there are none.
       frequency: ``[G]``, q, the share of the training set.
       tau: ``[G]``, :math:`I^{3/5} / q^{2/5}`.
     """
@@ -143,7 +145,8 @@ def group_statistics(
         (wrong + smoothing * pooled) / np.where(unseen, 1, validation_count + smoothing),
     )
     weight = np.where(unseen, np.nan, validation_count + smoothing)
-    standard_error = np.sqrt(error * (1 - error) / weight)
+    likely = (weight * error + 1) / (weight + 2)
+    standard_error = np.sqrt(likely * (1 - likely) / (weight + 3))
     frequency = count / max(len(groups), 1)
     absent = count == 0
     tau = np.where(absent, 0.0, noise_frequency_tau(error, np.where(absent, 1.0, frequency)))

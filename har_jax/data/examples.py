@@ -36,19 +36,21 @@ class Examples:
       labels: ``[n]``, int32.
       groups: ``[n]``, int32: the group that each is regularized with; None where that is its
         class.
+      texts: ``[n]`` strings, where inputs are the ids of their words.
     """
 
     inputs: Inputs
     labels: Int[np.ndarray, " n"]
     groups: Int[np.ndarray, " n"] | None = None
+    texts: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, index: Int[np.ndarray, " m"]) -> "Examples":
         """The examples of these indices."""
-        groups = None if self.groups is None else self.groups[index]
-        return Examples(self.inputs[index], self.labels[index], groups)
+        of = lambda array: None if array is None else array[index]
+        return Examples(self.inputs[index], self.labels[index], of(self.groups), of(self.texts))
 
     def group_ids(self) -> Int[np.ndarray, " n"]:
         """The group of each: as given, or else its label."""

@@ -176,10 +176,7 @@ def load(
     if are_texts(train.inputs):
         encoding = (place or Place()).encoding
         vocabulary = Vocabulary.of(train.inputs, encoding.vocabulary_size)
-        train, test = (
-            dataclasses.replace(part, inputs=vocabulary.encode(part.inputs[:], encoding.length))
-            for part in (train, test)
-        )
+        train, test = (_encoded(part, vocabulary, encoding.length) for part in (train, test))
     else:
         vocabulary = None
     return TrainingData(
@@ -193,6 +190,11 @@ def load(
         others=dataset.others,
         vocabulary=vocabulary,
     )
+
+
+def _encoded(examples: Examples, vocabulary: Vocabulary, length: int) -> Examples:
+    texts = examples.inputs[:]
+    return dataclasses.replace(examples, inputs=vocabulary.encode(texts, length), texts=texts)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,7 +15,6 @@ from jaxtyping import Array, Float
 
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
-from har_jax.data.texts import Vocabulary
 from har_jax.files import write_by
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter
@@ -59,7 +58,6 @@ def to_table(
     strength: Float[np.ndarray, " n"] | None,
     class_names: Sequence[str],
     group_names: Sequence[str],
-    vocabulary: Vocabulary | None = None,
     held_out: OutOfSample | None = None,
 ) -> pyarrow.Table:
     """One row for each example of a split: what is known of it, and what is said.
@@ -71,7 +69,6 @@ def to_table(
       strength: The factor of R in training; None of a test set, which has none.
       class_names: ``K`` names.
       group_names: ``G`` names.
-      vocabulary: Of texts, which are written as the network reads them; None of images.
       held_out: What models say that did not see the examples, the fairest witnesses of a wrong
         label; null of others.
     """
@@ -87,10 +84,8 @@ def to_table(
     shown = {}  # what the example is, where a table can hold it
     if isinstance(examples.inputs, EncodedImages):
         shown["path"] = pyarrow.array(examples.inputs.names)
-    elif vocabulary is not None:
-        shown["text"] = pyarrow.array(
-            [vocabulary.decode(ids) for ids in np.asarray(examples.inputs)]
-        )
+    elif examples.texts is not None:
+        shown["text"] = pyarrow.array(map(_utf8, examples.texts))
     return pyarrow.table(
         {
             "split": pyarrow.array([split] * size),
@@ -114,6 +109,11 @@ def to_table(
             ),
         }
     )
+
+
+def _utf8(text: str) -> str:
+    """Without what a table cannot hold: half of a surrogate pair."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def write_table(path: pathlib.Path, tables: Sequence[pyarrow.Table], form: Format) -> None:
