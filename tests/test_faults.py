@@ -43,7 +43,7 @@ def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, m
     monkeypatch.setattr(kill, "JOB", TINY)
     kill.finish(TINY, tmp_path / "whole")
     expected = kill.contents(tmp_path / "whole")
-    assert len(expected) == 12
+    assert len(expected) == 13
     for workdir, ended in kill.trials(tmp_path / "killed", [signal.SIGKILL] * 2, seed=0):
         assert [result.code for result in ended] == [-9] * len(ended)
         found = kill.contents(workdir)
@@ -118,7 +118,7 @@ def test_a_full_disk_is_told_of_metrics_too(small_disk):
         write_many()
 
 
-@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+@pytest.mark.filterwarnings("ignore:of what was held out")
 class TestOtherData:
     @pytest.fixture
     def experiment(self, tmp_path):

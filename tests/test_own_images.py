@@ -46,7 +46,7 @@ def own(source, **data):
     return config
 
 
-@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+@pytest.mark.filterwarnings("ignore:of what was held out")
 def test_a_folder_goes_through_all_stages(root, tmp_path):
     config = own("folder", root=str(root))
     config.data.noise.kind, config.data.noise.rate = "symmetric", 0.3
@@ -75,7 +75,7 @@ def test_a_folder_goes_through_all_stages(root, tmp_path):
     assert table["prediction"][0] in ("cat", "dog", "eel")
 
 
-@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+@pytest.mark.filterwarnings("ignore:of what was held out")
 def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
     lines = ["path,label,group,split"]
     for number, path in enumerate(sorted(root.glob("*/*"))):
@@ -98,7 +98,7 @@ def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
         assert strength == pytest.approx(strengths[group])
 
 
-@pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+@pytest.mark.filterwarnings("ignore:of what was held out")
 def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path, capsys):
     write_folder(tmp_path / "images", {"cat": 10, "dog": 10})
     for path in sorted((tmp_path / "images").glob("*/00[0-2].*")):

@@ -24,7 +24,7 @@ from har_jax.reproduce.tables import (
     paper,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:the pre-trained model errs on")
+pytestmark = pytest.mark.filterwarnings("ignore:of what was held out")
 
 ROOT = pathlib.Path(__file__).parent.parent
 
