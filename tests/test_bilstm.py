@@ -11,10 +11,10 @@ import pytest
 
 import har_jax
 from har_jax import methods
-from har_jax.data.texts import UNKNOWN
 from har_jax.layers import embeddings_and_recurrent_layers
 from har_jax.losses import cross_entropy
 from har_jax.models import BiLSTM
+from har_jax.models.bilstm import UNKNOWN
 from har_jax.models.norm import AXIS
 from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over
 

@@ -6,7 +6,8 @@ import pytest
 from har_jax.data import load
 from har_jax.data.examples import DataError
 from har_jax.data.sources import Place
-from har_jax.data.texts import PADDING, UNKNOWN, Encoding, Vocabulary
+from har_jax.data.texts import Encoding, Vocabulary
+from har_jax.models.bilstm import PADDING, UNKNOWN
 from tests import tiny_tfds
 
 TEXTS = ["A good, GOOD film!<br />Don't miss it", "bad bad film", ""]

@@ -12,10 +12,9 @@ from jaxtyping import Int
 
 from har_jax.data.examples import DataError
 from har_jax.files import write_text
+from har_jax.models.bilstm import PADDING, UNKNOWN
 
-PADDING = 0
-UNKNOWN = 1
-_SPECIAL = ("<padding>", "<unknown>")
+_SPECIAL = ("<padding>", "<unknown>")  # of the ids PADDING and UNKNOWN
 
 _TAG = re.compile(r"<[^<>]{1,40}>")  # as of HTML, such as <br />
 _WORD = r"\w+(?:['\u2019]\w+)*"

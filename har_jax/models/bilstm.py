@@ -7,7 +7,10 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from har_jax.data.texts import PADDING, UNKNOWN
+PADDING = 0
+"""The id of what is behind a text's last word."""
+UNKNOWN = 1
+"""The id of words that have none of their own."""
 
 
 class BiLSTM(nn.Module):
