@@ -103,33 +103,38 @@ def test_a_row_of_padding_is_finite(variables):
     assert jnp.isfinite(r.norm).all()
 
 
-def test_remat_over_time_changes_nothing(ids, variables):
-    batch = {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
-
-    def after_two_steps(model):
-        method = methods.har(model, optax.sgd(0.5), layers=embeddings_and_recurrent_layers)
-        state, step = method.init(jax.random.key(0), batch), jax.jit(method.step)
-        for number in range(2):
-            state, metrics = step(state, batch, jax.random.key(number))
-        return state.params, metrics
-
-    plain = after_two_steps(MODEL.clone(dropout=0.0))
-    remat = after_two_steps(MODEL.clone(dropout=0.0, remat=True))
-    chex.assert_trees_all_close(remat, plain, rtol=1e-5, atol=1e-6)
-
-
-def test_a_batch_that_is_split_over_devices_makes_the_same_step(ids):
-    batch = {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
+def method_of(model, **options):
     layers = embeddings_and_recurrent_layers
-    model = MODEL.clone(dropout=0.0)
-    method = methods.har(model, optax.sgd(0.5), layers=layers)
-    state = jax.jit(method.init)(jax.random.key(0), batch)
-    whole, _ = jax.jit(method.step)(state, batch, jax.random.key(1))
+    return methods.har(model.clone(dropout=0.0), optax.sgd(0.5), layers=layers, **options)
+
+
+@pytest.fixture(scope="module")
+def batch(ids):
+    return {"inputs": ids, "labels": LABELS, "strength": jnp.array([0.1, 0.2, 0.0, 0.4])}
+
+
+@pytest.fixture(scope="module")
+def state(batch):
+    return jax.jit(method_of(MODEL).init)(jax.random.key(0), batch)
+
+
+@pytest.fixture(scope="module")
+def stepped(state, batch):
+    """The parameters after one step."""
+    return jax.jit(method_of(MODEL).step)(state, batch, jax.random.key(1))[0].params
+
+
+def test_remat_over_time_changes_nothing(state, batch, stepped):
+    remat = method_of(MODEL.clone(remat=True))
+    after, _ = jax.jit(remat.step)(state, batch, jax.random.key(1))
+    chex.assert_trees_all_close(after.params, stepped, rtol=1e-5, atol=1e-6)
+
+
+def test_a_batch_that_is_split_over_devices_makes_the_same_step(state, batch, stepped):
     mesh = data_mesh(jax.devices()[:2])
-    split = methods.har(model, optax.sgd(0.5), layers=layers, axis=AXIS)
-    step = map_over(mesh, split.step, (WHOLE, ROWS, WHOLE), WHOLE)
-    halves, _ = jax.jit(step)(state, batch, jax.random.key(1))
-    chex.assert_trees_all_close(halves.params, whole.params, rtol=1e-5, atol=1e-6)
+    step = map_over(mesh, method_of(MODEL, axis=AXIS).step, (WHOLE, ROWS, WHOLE), WHOLE)
+    after, _ = jax.jit(step)(state, batch, jax.random.key(1))
+    chex.assert_trees_all_close(after.params, stepped, rtol=1e-5, atol=1e-6)
 
 
 def test_dropout_is_drawn_in_training_only(ids, variables):

@@ -44,6 +44,7 @@ def small(table, **changes):
     config.data.table = str(table)
     config.data.length = 6
     config.data.vocabulary_size = 20
+    config.methods = ("har",)
     config.devices = 1
     config.batch_size = 8
     config.model.widths = (6,)
@@ -62,7 +63,7 @@ def test_texts_go_through_all_stages(tmp_path):
     experiment.run("predict")
     results = json.loads((tmp_path / "w" / "report" / "results.json").read_text())
     assert [group["name"] for group in results["groups"]] == ["news", "web"]
-    assert results["means"]["erm"]["all"]["test_accuracy"] == 1
+    assert results["means"]["har"]["all"]["test_accuracy"] == 1
     words = Vocabulary.load(tmp_path / "w" / "train" / "har" / "vocabulary.txt").words
     assert set(words) == {"<padding>", "<unknown>", "the", *WORDS["sport"], *WORDS["food"]}
     table = pyarrow.csv.read_csv(tmp_path / "w" / "predict" / "har.csv").to_pydict()

@@ -78,8 +78,7 @@ def test_subsets(root, subset, classes, train):
     assert not opened(root, subset).others
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-def test_imagenet_as_tfds_has_it(root, tmp_path, workers):
+def test_imagenet_as_tfds_has_it(root, tmp_path):
     # Other classes in between, and in another order.
     names = sorted([*SYNSETS, *(f"n{number:08}" for number in range(90, 95))])
     images, labels = tiny_tfds.random_images(2 * len(names), (20, 24, 3), len(names))
@@ -91,7 +90,7 @@ def test_imagenet_as_tfds_has_it(root, tmp_path, workers):
         splits=("validation",),
         sized=False,
     )
-    reading = Reading(size=16, workers=workers)
+    reading = Reading(size=16, workers=2)  # to which records have to be sent
     place = Place(tmp_path, root / "webvision", imagenet="tfds:imagenet2012", reading=reading)
     found = open_source("webvision", place).load(0).others["imagenet"]
     assert np.bincount(found.labels).tolist() == [2] * 50

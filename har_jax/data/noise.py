@@ -27,7 +27,7 @@ def flip_classes(
 
     Example:
       >>> flip_classes(np.array([0, 0, 0, 0, 1, 1]), [(0, 1, 0.25), (1, 0, 1.0)], seed=0)
-      array([0, 1, 0, 0, 0, 0])
+      array([0, 0, 1, 0, 0, 0])
     """
     totals: dict[int, float] = collections.defaultdict(float)
     for label, other, rate in flips:
