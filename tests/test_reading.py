@@ -47,6 +47,16 @@ def test_a_batch_is_a_function_of_its_number(root, workers):
         assert np.all(batch.unreadable == -1)
 
 
+def test_a_part_of_each_batch_is_what_it_is_in_the_whole(root):
+    images = files(root, crop="resized_crop_and_flip")
+    batches = Batches(len(images), 4, seed=3)
+    whole = list(read(images, batches, 0, 3, seed=7))
+    for own in (slice(0, 1), slice(1, 4)):
+        for one, part in zip(whole, read(images, batches, 0, 3, seed=7, own=own), strict=True):
+            np.testing.assert_array_equal(part.images, one.images[own])
+            np.testing.assert_array_equal(part.rows, one.rows[own])
+
+
 def test_crops_change_from_epoch_to_epoch_and_centers_do_not(root):
     images = files(root, crop="resized_crop_and_flip")
     of_image = [

@@ -41,11 +41,12 @@ def read(
     stop: int,
     *,
     seed: int | None,
+    own: slice = slice(None),
 ) -> Iterator[Decoded]:
     """Decodes batches, some of them ahead, in threads or processes.
 
-    What a batch holds is a function of the arguments and its number alone: not of the number of
-    workers, nor of where the reading began.
+    What a row of a batch holds is a function of the other arguments and of its place alone: not of
+    the number of workers, nor of where the reading began, nor of what else is read here.
 
     Args:
       images: What is read.
@@ -53,17 +54,18 @@ def read(
       first: The first batch.
       stop: The batch after the last.
       seed: Of the crops; None takes the center of each image.
+      own: The rows of each batch that are read here; all by default.
 
     Raises:
       DataError: if a file cannot be decoded, and such files are not to be skipped.
     """
     import grain  # here, since configs and flags need none of it
 
-    source = _Rows(rows_of, first, stop, len(rows_of(first)))
+    source = _Rows(rows_of, range(len(rows_of(first)))[own], first, stop)
     batches: Any = (
         grain.MapDataset.source(source)
         .map(_Decode(images, seed))
-        .batch(source.size, batch_fn=_stack)
+        .batch(len(source.own), batch_fn=_stack)
         .to_iter_dataset(
             grain.ReadOptions(num_threads=os.cpu_count() or 1, prefetch_buffer_size=_AHEAD)
         )
@@ -118,16 +120,16 @@ class _Rows:
     """The images of all batches, one after the other, for Grain to take by position."""
 
     rows_of: Callable[[int], np.ndarray]
+    own: range
     first: int
     stop: int
-    size: int
 
     def __len__(self) -> int:
-        return (self.stop - self.first) * self.size
+        return (self.stop - self.first) * len(self.own)
 
     def __getitem__(self, position: int) -> tuple[int, int, int]:
-        batch, row = divmod(position, self.size)
-        batch += self.first
+        batch, place = divmod(position, len(self.own))
+        batch, row = batch + self.first, self.own[place]
         return batch, row, int(self.rows_of(batch)[row])
 
 

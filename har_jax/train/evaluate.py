@@ -41,7 +41,7 @@ class ByExample:
     ) -> None:
         self._mesh = mesh or data_mesh(jax.devices()[:1])
         self._batch_size = math.ceil(batch_size / self._mesh.size) * self._mesh.size
-        self._own_rows = own_rows(self._mesh, self._batch_size)
+        self._own = own_rows(self._mesh, self._batch_size)
 
         def of_rows(variables, inputs, labels, readable):
             return {**fun(variables, inputs, labels), _READABLE: readable}
@@ -54,10 +54,10 @@ class ByExample:
     def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Columns:
         """The results for all ``examples``, in order; NaN or -1 where one could not be read."""
         size = len(examples)
-        rows_of = functools.partial(_rows_of, size, self._batch_size, self._own_rows)
+        rows_of = functools.partial(_rows_of, size, self._batch_size)
         parts: list[Columns] = []
         for batch, (inputs, readable) in enumerate(self._inputs(examples, rows_of)):
-            rows = inputs, examples.labels[rows_of(batch)], readable
+            rows = inputs, examples.labels[rows_of(batch)[self._own]], readable
             placed = place_own_rows(self._mesh, rows, ROWS)
             results = {k: np.array(v) for k, v in self._fun(variables, *placed).items()}
             unreadable = ~results.pop(_READABLE)
@@ -72,11 +72,11 @@ class ByExample:
         """This process's rows of each batch, and which of them could be read."""
         batches = math.ceil(len(examples) / self._batch_size)
         if isinstance(examples.inputs, EncodedImages):
-            for decoded in read(examples.inputs, rows_of, 0, batches, seed=None):
+            for decoded in read(examples.inputs, rows_of, 0, batches, seed=None, own=self._own):
                 yield decoded.images, decoded.unreadable < 0
             return
         for batch in range(batches):
-            rows = rows_of(batch)
+            rows = rows_of(batch)[self._own]
             yield examples.inputs[rows], np.ones(len(rows), bool)
 
 
@@ -138,9 +138,9 @@ def _rank(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Int[Array, "
     return jnp.sum(logits > own, axis=-1)
 
 
-def _rows_of(size: int, batch_size: int, own: slice, batch: int) -> Int[np.ndarray, " b"]:
-    """The rows of a batch that are ``own``; the last batch is filled up."""
-    return np.minimum(batch * batch_size + np.arange(batch_size)[own], size - 1)
+def _rows_of(size: int, batch_size: int, batch: int) -> Int[np.ndarray, " B"]:
+    """The rows of a batch; the last one is filled up."""
+    return np.minimum(batch * batch_size + np.arange(batch_size), size - 1)
 
 
 def _nothing(values: np.ndarray) -> float | int:

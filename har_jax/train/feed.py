@@ -1,6 +1,5 @@
 """How batches come to the devices: from arrays that lie there, or out of files."""
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -103,13 +102,13 @@ class _Streamed:
 
     def send(self, step: int, count: int, most: int) -> PyTree:
         if self._decoded is None:
-            rows = own_rows(self._mesh, self._batch_size)
             self._decoded = read(
                 self._files,
-                functools.partial(_rows_of, self._batches, rows),
+                self._batches,
                 step,
                 self._steps.stop,
                 seed=seeds.derive(self._seed, "crops"),
+                own=own_rows(self._mesh, self._batch_size),
             )
         decoded = next(self._decoded)
         one_step = decoded.images[np.newaxis], decoded.rows[np.newaxis]
@@ -122,7 +121,3 @@ class _Streamed:
 
 def _batches(data: Mapping[str, Any], batch_size: int, seed: int) -> Batches:
     return Batches(len(data["labels"]), batch_size, seeds.derive(seed, "batches"))
-
-
-def _rows_of(batches: Batches, rows: slice, step: int) -> np.ndarray:
-    return batches(step)[rows]
