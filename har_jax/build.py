@@ -1,6 +1,5 @@
 """From a config's sections to models, optimizers and methods."""
 
-import dataclasses
 import math
 import os
 import pathlib
@@ -72,17 +71,17 @@ def make_place(config: Mapping[str, Any]) -> Place:
     """Where ``config.data`` says that data are, and how they are read."""
     path = lambda key: pathlib.Path(os.path.expanduser(config[key])) if config[key] else None
     given = lambda *keys: {key: config[key] for key in keys if config[key] is not None}
-    reading = Reading(**given("workers", "on_unreadable"))
+    reading = given("workers", "on_unreadable")
     if config["image_size"] is not None:
-        reading = dataclasses.replace(reading, size=config["image_size"])
+        reading["size"] = config["image_size"]
     if config["augment"] in CROPS:
-        reading = dataclasses.replace(reading, crop=config["augment"])
+        reading["crop"] = config["augment"]
     return Place(
         data_dir=path("data_dir"),
         root=path("root"),
         table=path("table"),
         imagenet=config["imagenet"],
-        reading=reading,
+        reading=Reading(**reading),
         encoding=Encoding(**given("vocabulary_size", "length")),
         **given("subset", "test_fraction"),
     )

@@ -214,8 +214,7 @@ class Experiment:
         num_groups, smoothing = len(self._data.group_names), self._config.estimate.smoothing
         estimates = estimate(said, train.labels, train.group_ids(), num_groups, smoothing)
         self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(estimates.pooled))
-        folds = {name: np.stack(values) for name, values in by_fold(estimates).items()}
-        self._write(self._estimate.path / "folds.npz", **folds)
+        self._write(self._estimate.path / "folds.npz", **by_fold(estimates))
 
     def _run_train(self, name: str) -> None:
         data, folder = self._data, self._train[name].path

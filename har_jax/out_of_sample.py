@@ -141,7 +141,7 @@ def from_probabilities(
     return OutOfSample(index, np.zeros(len(index), np.int32), prediction, loss)
 
 
-def by_fold(estimates: Estimates) -> dict[str, list[np.ndarray]]:
-    """Of each fold, of every group: the error, its standard error, and the examples counted."""
+def by_fold(estimates: Estimates) -> dict[str, np.ndarray]:
+    """``[F, G]``: the error, its standard error, and the examples counted."""
     names = ("error", "standard_error", "validation_count")
-    return {name: [getattr(fold, name) for fold in estimates.folds] for name in names}
+    return {name: np.stack([getattr(fold, name) for fold in estimates.folds]) for name in names}

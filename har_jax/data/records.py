@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -72,19 +71,15 @@ class PreparedData:
         ids = {name: label for label, name in enumerate(class_names)}
         of_own = np.array([ids.get(name, -1) for name in self.class_names], np.int32)
         own = np.array([e[self._label_key] for _, e in self._examples(split, key)], np.int32)
-        rows = np.flatnonzero(of_own[own] >= 0)
+        labels = of_own[own]
+        rows = np.flatnonzero(labels >= 0)
         if not len(rows):
             raise DataError(
                 f"tfds:{self.name}: no image of {split} is of a class that is trained on, such as "
                 f"{class_names[0]}; its own are such as {self.class_names[0]}"
             )
-        if absent := len(class_names) - len(np.unique(of_own[own][rows])):
-            warnings.warn(
-                f"tfds:{self.name} has no image of {absent} of the {len(class_names)} classes",
-                stacklevel=2,
-            )
         folder = pathlib.Path(self.builder.data_dir)
-        return Examples(ImageRecords(folder, split, key, rows, reading), of_own[own][rows])
+        return Examples(ImageRecords(folder, split, key, rows, reading), labels[rows])
 
     def _read(self, split: str) -> Examples:
         size = self.builder.info.splits[split].num_examples

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import os
 import pathlib
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -17,7 +18,6 @@ from har_jax.data.texts import Encoding
 
 DIGITS_TEST_SIZE = 600
 TFDS = "tfds:"
-FILES = ("folder", "csv", "webvision")
 Kind = Literal["images", "texts"]
 
 
@@ -64,7 +64,9 @@ class Source:
 
 def is_known(name: str) -> bool:
     """Whether a source can have this name."""
-    return name in ("digits", *FILES) or (name.startswith(TFDS) and len(name) > len(TFDS))
+    if name.startswith(TFDS):
+        return len(name) > len(TFDS)
+    return name in ("digits", "folder", "csv", "webvision")
 
 
 def open_source(name: str, place: Place | None = None) -> Source:
@@ -82,33 +84,39 @@ def open_source(name: str, place: Place | None = None) -> Source:
         return Source("images", tuple("0123456789"), _digits)
     if name == "webvision":
         return _webvision(place)
-    if name in FILES:
-        if name == "csv":
-            assert place.table is not None
-            listed = tables.list_table(place.table, place.root)
-        else:
-            assert place.root is not None
-            listed = folders.list_folder(place.root)
-        load = functools.partial(listing.to_dataset, listed, place.reading, place.test_fraction)
-        return Source("texts" if listed.root is None else "images", listed.class_names, load)
+    if name == "csv":
+        assert place.table is not None
+        return _listed(tables.list_table(place.table, place.root), place)
+    if name == "folder":
+        assert place.root is not None
+        return _listed(folders.list_folder(place.root), place)
     data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
     data.check()
     return Source(data.kind, data.class_names, lambda _: data.load())
 
 
+def _listed(listed: listing.Listing, place: Place) -> Source:
+    load = functools.partial(listing.to_dataset, listed, place.reading, place.test_fraction)
+    return Source("texts" if listed.root is None else "images", listed.class_names, load)
+
+
 def _webvision(place: Place) -> Source:
     assert place.root is not None
-    listed = webvision.list_webvision(place.root, place.subset)
-    images = (
-        None if place.imagenet is None else _imagenet(place.imagenet, listed.class_names, place)
-    )
+    own = _listed(webvision.list_webvision(place.root, place.subset), place)
+    if place.imagenet is None:
+        return own
+    images = _imagenet(place.imagenet, own.class_names, place)
 
     def load(seed: int) -> Dataset:
-        dataset = listing.to_dataset(listed, place.reading, place.test_fraction, seed)
-        others = {} if images is None else {webvision.IMAGENET: images()}
-        return dataclasses.replace(dataset, others=others)
+        imagenet = images()
+        if absent := len(own.class_names) - len(np.unique(imagenet.labels)):
+            warnings.warn(
+                f"{place.imagenet} has no image of {absent} of {len(own.class_names)} classes",
+                stacklevel=2,
+            )
+        return dataclasses.replace(own.load(seed), others={webvision.IMAGENET: imagenet})
 
-    return Source("images", listed.class_names, load)
+    return dataclasses.replace(own, load=load)
 
 
 def _imagenet(where: str, classes: Sequence[str], place: Place) -> Callable[[], Examples]:
