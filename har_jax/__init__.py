@@ -1,6 +1,5 @@
 """Heteroskedastic adaptive regularization for JAX: the public names."""
 
-from har_jax.calls import TapError
 from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
 from har_jax.layers import normalization_layers, normalization_layers_but_stem
 from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm
@@ -12,6 +11,7 @@ from har_jax.strength import (
     noise_frequency_tau,
     scale_to_maximum,
 )
+from har_jax.tapping import TapError
 
 __all__ = [
     "Axes",

@@ -154,12 +154,16 @@ def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any
     """The squared norm of each layer and example: ``[..., B]``."""
     batch, layers = axes if isinstance(axes, Axes) else (axes, ())
     kept = (*layers, batch)
-    if any(not -gradient.ndim <= axis < gradient.ndim for axis in kept) or (
-        gradient.shape[batch] != batch_size
-    ):
+    name = jax.tree_util.keystr(path, simple=True, separator="/") or "that is given"
+    if any(not -gradient.ndim <= axis < gradient.ndim for axis in kept):
         raise ValueError(
-            f"the tap {jax.tree_util.keystr(path)} has shape {list(gradient.shape)}, whose axis "
-            f"{batch} does not index the {batch_size} examples that the loss has"
+            f"the tap {name} has shape {list(gradient.shape)}, and no axes {list(kept)} that are "
+            "to index examples and layers"
+        )
+    if gradient.shape[batch] != batch_size:
+        raise ValueError(
+            f"the loss has {batch_size} entries, and axis {batch} of the tap {name}, of shape "
+            f"{list(gradient.shape)}, {gradient.shape[batch]}: return one loss for each example"
         )
     moved = jnp.moveaxis(gradient, kept, range(len(kept)))
     wide = moved.astype(jnp.promote_types(moved.dtype, jnp.float32))

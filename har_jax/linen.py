@@ -1,8 +1,11 @@
 """Per-example losses and Jacobian norms of a Flax Linen model, as a transformation."""
 
+import itertools
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from flax import linen as nn
 from jaxtyping import Array, Float
 
 from har_jax import jacobian
@@ -88,21 +91,53 @@ def loss_and_jacobian_norm(
       Regularization <https://arxiv.org/abs/2006.15766>`_, ICLR 2021.
     """
 
+    _check_apply(apply)
+    context = next(_contexts)
+
     def loss_and_norm(
         per_example_loss: Callable[[Any], Float[Array, " B"]],
         variables: Mapping[str, Any],
         *args: Any,
         **kwargs: Any,
     ) -> LossAndJacobianNorm:
-        taps = find_taps(apply, layers, variables, args, kwargs, in_axes=in_axes, tap_axes=tap_axes)
+        taps = find_taps(
+            apply,
+            layers,
+            variables,
+            args,
+            kwargs,
+            in_axes=in_axes,
+            tap_axes=tap_axes,
+            context=context,
+        )
 
         def fun(perturbations):
-            outputs, mutated = taps.apply(apply, perturbations, variables, args, kwargs)
+            outputs, mutated = taps.apply(perturbations)
             return per_example_loss(outputs), (outputs, mutated)
 
         loss, norm, layer_norms, (outputs, mutated) = jacobian.loss_and_perturbation_norm(
-            fun, taps.perturbations, taps.axes, reduction=reduction
+            fun, taps.zeros, taps.axes, reduction=reduction
         )
-        return LossAndJacobianNorm(loss, norm, outputs, mutated, taps.by_name(layer_norms))
+        return LossAndJacobianNorm(loss, norm, outputs, mutated, layer_norms)
 
     return loss_and_norm
+
+
+_contexts = itertools.count()
+
+
+def _check_apply(apply: Any) -> None:
+    if isinstance(apply, nn.Module):
+        raise TypeError(
+            f"a {type(apply).__name__} is given in place of its `apply`: write "
+            "loss_and_jacobian_norm(model.apply)"
+        )
+    nnx = sys.modules.get("flax.nnx")  # whoever has a module of it has imported it
+    if nnx is not None and isinstance(apply, nnx.Module):
+        raise TypeError(
+            f"{type(apply).__name__} is an NNX module, and this function is for Flax Linen: write "
+            "the model's loss as a function of zeros that are added to its activations, with "
+            "nnx.split and nnx.merge(..., copy=True), for har_jax.loss_and_perturbation_norm"
+        )
+    if not callable(apply):
+        raise TypeError(f"apply={apply!r} is no function: give model.apply")

@@ -1,42 +1,24 @@
-"""The taps of a Flax Linen model, and how zeros are added to them.
+"""The taps of a Flax Linen model, and which of their axes index examples.
 
-A *tap* is one call of one selected module method. What Flax's ``capture_intermediates``
-captures under the filter is what is differentiated, and the zeros travel in the
-collection ``intermediates`` as well, so that Flax's lifted transformations slice and
-stack them as they do what is captured.
-
-Every call that is traced sows a marker under a name of its own, and the markers that
-arrive among the intermediates tell which calls ran. A call that ran and whose marker did
-not arrive would be missing from R; it is refused, with the reason that is the likely one.
+A *tap* is one run of one call of a selected module method (:mod:`har_jax.tapping`). The batch
+axis of a tap is the one that doubles when the batch does, wherever the model puts it.
 """
 
 import collections
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-from flax import linen as nn
-from flax import traverse_util
-from flax.core import scope as flax_scope
-from jaxtyping import PyTree
 
-from har_jax import inputs
-from har_jax.calls import (
-    CallKey,
-    SelectedCalls,
-    TapError,
-    call_key,
-    first_difference,
-    is_call,
-    method_of,
-    module_name,
-    unused_collection,
-)
+from har_jax import tapping
+from har_jax.calls import marking
+from har_jax.inputs import InAxes, Inputs
 from har_jax.jacobian import Axes
 from har_jax.layers import Filter
+from har_jax.tapping import Program, Tap, TapError
 
 TapAxes = int | Mapping[str, int] | None
 
@@ -45,68 +27,21 @@ TapAxes = int | Mapping[str, int] | None
 class Taps:
     """The taps of a model on a batch, as :func:`find_taps` finds them.
 
-    ``perturbations`` and ``axes`` are keyed by module path and call; each value is a list
-    with one entry per floating array that the call returned.
+    Attributes:
+      zeros: By the tap's name, which ends in ``[0]``, ``[1]``, ... where a module has several.
+      axes: Of each.
+      names: In the order of the program.
+      program: Returns the model's outputs and the collections that it mutated.
     """
 
-    layers: Filter
-    perturbations: dict[CallKey, list[jax.Array]]
-    axes: dict[CallKey, list[Axes]]
-    traced: Mapping[CallKey, int]
+    zeros: dict[str, jax.Array]
+    axes: dict[str, Axes]
+    names: Sequence[str]
+    program: Program
 
-    def apply(
-        self,
-        apply: Callable[..., Any],
-        perturbations: PyTree,
-        variables: Mapping[str, Any],
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-    ) -> tuple[Any, Mapping[str, Any]]:
-        """Runs the model with ``perturbations`` added at the taps.
-
-        Returns:
-          The model's outputs, and the collections that it mutated.
-        """
-
-        def add(module: nn.Module, key: CallKey, output: Any) -> Any:
-            if not perturbations.get(key):
-                return output  # a trace that Flax throws away, or inside of a tapped call
-            zeros: Any = module.get_variable("intermediates", key[-1])
-            if zeros is None:
-                raise TapError(
-                    f"{module_name(key)} does not get its perturbation: a function around "
-                    "`apply` has to pass on all of the variables, nn.scan and nn.vmap take "
-                    "'intermediates' in and out"
-                )
-            rest: Iterator[jax.Array] = iter(zeros)
-            return jax.tree.map(lambda leaf: leaf + next(rest) if _inexact(leaf) else leaf, output)
-
-        selected = SelectedCalls(self.layers, add)
-        given = {**variables, "intermediates": traverse_util.unflatten_dict(perturbations)}
-        options = {**kwargs, "mutable": _also_mutable(kwargs, unused_collection())}
-        with selected.intercepting():
-            outputs, mutated = apply(given, *args, **options)
-        if selected.traced != self.traced:
-            raise TapError(
-                f"{first_difference(selected.traced, self.traced)} was traced a different "
-                "number of times than before, as under nn.jit, whose cache skips calls: drop "
-                "nn.jit and jit the whole step"
-            )
-        return outputs, _without(perturbations, mutated)
-
-    def by_name(self, values: Mapping[CallKey, Sequence[Any]]) -> dict[str, Any]:
-        """Flattens per-tap values to ``{"path/to/module": value}``.
-
-        Where a module has several taps, the names end in ``[0]``, ``[1]``, ....
-        """
-        grouped: dict[str, list[Any]] = collections.defaultdict(list)
-        for key, per_output in values.items():
-            grouped[module_name(key)].extend(per_output)
-        return {
-            name if len(group) == 1 else f"{name}[{index}]": value
-            for name, group in grouped.items()
-            for index, value in enumerate(group)
-        }
+    def apply(self, perturbations: Mapping[str, jax.Array]) -> tuple[Any, Mapping[str, Any]]:
+        """Runs the model with ``perturbations`` added at the taps."""
+        return self.program.run([perturbations[name] for name in self.names])
 
 
 def find_taps(
@@ -116,28 +51,26 @@ def find_taps(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     *,
-    in_axes: Any = 0,
+    in_axes: InAxes = 0,
     tap_axes: TapAxes = None,
+    context: Any = None,
 ) -> Taps:
     """Finds the tapped activations, their shapes and their axes, without computing any.
 
-    The model is traced abstractly, at the batch size of its inputs and, where an axis
-    has to be found, at twice that size.
+    The model is traced at the batch size of its inputs and, where an axis has to be found, at
+    twice that size; with several inputs also with each of them repeated by itself, to see
+    whether its rows are the examples of the others.
 
     Args:
-      apply: ``flax.linen.Module.apply`` of the model, or a function that passes all
-        variables and keyword arguments on to it.
+      apply: ``flax.linen.Module.apply`` of the model, or a function around it.
       layers: A filter ``(module, method_name) -> bool``.
-      variables: The model's variables; earlier ``intermediates`` among them are dropped.
+      variables: The model's variables.
       args: The model's positional arguments.
       kwargs: The model's keyword arguments, and those of ``apply``.
-      in_axes: Which axis of which positional argument carries the batch, as in
-        ``jax.vmap``. Arrays of rank 0 carry none; keyword arrays carry it on axis 0.
-      tap_axes: The batch axis of the taps, where it is not to be found: one for all,
-        or by module path (``{"encoder/norm": 1}``).
-
-    Returns:
-      The :class:`Taps`, with zeros as perturbations.
+      in_axes: See :data:`har_jax.inputs.InAxes`.
+      tap_axes: The batch axis of the taps, where it is not to be found: one for all, or by module
+        path (``{"encoder/norm": 1}``), counted as :class:`har_jax.tapping.Tap` has the axes.
+      context: Of :func:`har_jax.tapping.trace`.
 
     Raises:
       TapError: if nothing is selected, if a selected layer is out of reach, or if a tap
@@ -146,146 +79,155 @@ def find_taps(
     """
     if isinstance(layers, type) or not callable(layers):
         raise ValueError(f"layers={layers!r} is not a filter (module, method_name) -> bool")
-    if kwargs.get("capture_intermediates") and kwargs.get("mutable", False) is False:
-        raise ValueError("capture_intermediates needs mutable=['intermediates'] beside it")
-    batch_size = inputs.batch_size(args, kwargs, in_axes)
-    with _noted(
-        "while tracing `apply` with `mutable` and `capture_intermediates` set, which it has to "
-        "take; calls inside nn.cond and nn.switch cannot be tapped"
-    ):
-        captured, traced = _capture(apply, layers, variables, args, kwargs)
-    if not captured:
+    inputs = Inputs(args, kwargs, in_axes)
+    trace = functools.partial(_trace, apply, layers, variables, context)
+    if tap_axes is None:
+        inputs.batch_size()
+    program = trace(inputs.args, inputs.kwargs)
+    if not program.taps:
         raise TapError(
             "the filter `layers` selects no call of the model: R would be zero. "
             "Give one that does, such as `lambda module, method: isinstance(module, nn.Dense)`"
         )
-    stated = {key: _stated_axis(key, tap_axes, captured) for key in captured}
-    twice = captured
-    if None in stated.values():
-        if batch_size is None:
-            raise ValueError("no input carries the batch: correct `in_axes`, or state `tap_axes`")
-        with _noted(
-            f"while tracing `apply` at twice the batch, {2 * batch_size} rows, to find the batch "
-            "axes of the taps: say with `in_axes` which inputs carry the batch, or state `tap_axes`"
-        ):
-            twice, _ = _capture(apply, layers, variables, *inputs.repeat(args, kwargs, in_axes))
-    if twice.keys() != captured.keys():
-        raise TapError(
-            f"{first_difference(twice, captured)} is called at one batch size and not at twice "
-            "it: state `tap_axes`, so that the model is traced at its own size only"
-        )
-    axes = {
-        key: [
-            _axes(key, stated[key], batch_size, one, two)
-            for one, two in zip(captured[key], twice[key], strict=True)
-        ]
-        for key in captured
-    }
-    perturbations = {
-        key: [jnp.zeros_like(tap.activation) for tap in taps] for key, taps in captured.items()
-    }
-    return Taps(layers, perturbations, axes, traced)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Captured:
-    """A captured array, and the axes along which lifted transformations stacked it."""
-
-    activation: jax.ShapeDtypeStruct
-    stacked: tuple[int, ...]
-
-
-def _capture(apply, layers, variables, args, kwargs):
-    """Traces the model: what it captures, by module path and call; and how often it traces."""
-
-    def mark(module: nn.Module, key: CallKey, output: Any) -> Any:
-        # All sizes are 0, so that the axes added by lifted transformations stand out.
-        markers = [jnp.zeros((0,) * jnp.ndim(leaf)) for leaf in _arrays(output)]
-        if not module.sow("intermediates", key[-1], markers):
-            raise TapError(_out_of_reach(key))
-        return output
-
-    def run():
-        with selected.intercepting():
-            _, mutated = apply(variables, *args, **options)
-        return mutated.get("intermediates", {})
-
-    selected = SelectedCalls(layers, mark)
-    variables = {name: value for name, value in variables.items() if name != "intermediates"}
-    mutable = _also_mutable(kwargs, "intermediates", unused_collection())
-    options = {**kwargs, "mutable": mutable, "capture_intermediates": layers}
-    intermediates = traverse_util.flatten_dict(dict(jax.eval_shape(run)))
-    captured = {}
-    for (*path, method), traced in selected.traced.items():
-        keys = [call_key(path, method, number) for number in range(traced)]
-        ran = [key for key in keys if key in intermediates]
-        outputs = intermediates.get((*path, method), ())
-        lost = [key for key in keys if key in selected.outermost and key not in intermediates]
-        if lost or not ran or len(ran) != len(outputs):
-            raise TapError(_out_of_reach((*path, method)))
-        for key, output in zip(ran, outputs, strict=True):
-            arrays = _arrays(output)
-            if not arrays:
-                raise TapError(f"{module_name(key)} is selected but returns no floating array")
-            if key not in selected.nested:
-                (markers,) = intermediates[key]
-                captured[key] = [
-                    _Captured(array, tuple(axis for axis, size in enumerate(marker.shape) if size))
-                    for array, marker in zip(arrays, markers, strict=True)
-                ]
-    for key in intermediates:
-        if (is_call(key) or key[-1] == "__call__") and method_of(key) not in selected.traced:
-            raise TapError(_out_of_reach(key))
-    return captured, dict(selected.traced)
-
-
-def _also_mutable(kwargs: Mapping[str, Any], *collections: str) -> Any:
-    return flax_scope.union_filters(kwargs.get("mutable", False), collections)
-
-
-def _out_of_reach(key: CallKey) -> str:
-    return (
-        f"{module_name(key)} is selected, but what it returns does not arrive among the "
-        "intermediates. Inside nn.scan or nn.vmap, add 'intermediates' to the variable_axes "
-        "(nn.RNN has them too); inside nn.jit, whose cache skips calls, drop that and jit the "
-        "whole step; if it belongs to another model, or to another call of this one, leave it "
-        "out of `layers`"
+    stated = [_stated_axis(tap, tap_axes, program.taps) for tap in program.taps]
+    found = _find_axes(program, trace, inputs) if None in stated else [0] * len(stated)
+    names = _numbered([tap.name for tap in program.taps])
+    axes = [
+        _axes(tap, other if given is None else given)
+        for tap, given, other in zip(program.taps, stated, found, strict=True)
+    ]
+    return Taps(
+        zeros={name: tap.zeros() for name, tap in zip(names, program.taps, strict=True)},
+        axes=dict(zip(names, axes, strict=True)),
+        names=names,
+        program=program,
     )
 
 
-def _axes(
-    key: CallKey, stated: int | None, batch_size: int | None, one: _Captured, two: _Captured
-) -> Axes:
-    shape = one.activation.shape
-    batch = stated
-    if batch is None:
-        doubled = [(*shape[:axis], 2 * size, *shape[axis + 1 :]) for axis, size in enumerate(shape)]
-        found = [
-            axis
-            for axis, size in enumerate(shape)
-            if size == batch_size and two.activation.shape == doubled[axis]
-        ]
-        if not found:
-            raise TapError(
-                f"no axis of {module_name(key)}, whose output has shape {list(shape)}, indexes "
-                f"the {batch_size} examples of the batch. Leave it out of `layers`, tap it "
-                "where the examples have an axis of their own, or say with `in_axes` which "
-                "inputs carry the batch"
-            )
-        (batch,) = found
-    if not -len(shape) <= batch < len(shape):
-        raise TapError(f"tap_axes puts the batch of {module_name(key)}, {list(shape)}, on {batch}")
-    batch %= len(shape)
-    return Axes(batch, tuple(axis for axis in one.stacked if axis != batch))
+def _trace(
+    apply: Callable[..., Any],
+    layers: Filter,
+    variables: Mapping[str, Any],
+    context: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Program:
+    mutable = kwargs.get("mutable", False)
+
+    def run():
+        with marking(layers):
+            result = apply(variables, *args, **kwargs)
+        if mutable is False:
+            return result, {}
+        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):
+            return result
+        raise TypeError(
+            f"`apply` is called with mutable={mutable!r} and does not return (outputs, mutated "
+            "variables): a function around it has to pass `mutable` on"
+        )
+
+    return tapping.trace(run, context)
 
 
-def _stated_axis(key: CallKey, tap_axes: TapAxes, captured: Mapping) -> int | None:
+def _find_axes(program: Program, trace: Callable[..., Program], inputs: Inputs) -> list[int]:
+    """The batch axis of every tap: the one that doubles with the batch."""
+    size = inputs.batch_size()
+    carriers = inputs.carriers
+    with _noted(
+        f"while tracing `apply` at twice the batch, {2 * size} rows, to find the batch axes of "
+        "the taps: say with `in_axes` which inputs carry the batch, or state `tap_axes`"
+    ):
+        twice = trace(*inputs.repeated(dict.fromkeys(carriers, 2)))
+    names = [[tap.name for tap in each.taps] for each in (program, twice)]
+    if names[0] != names[1]:
+        counts = [collections.Counter(each) for each in names]
+        differing = next(iter((counts[0] - counts[1]) + (counts[1] - counts[0])), names[0][0])
+        raise TapError(
+            f"{differing} is called more often at one batch size than at twice it: state "
+            "`tap_axes`, so that the model is traced at its own size only"
+        )
+    axes = [_grown(*pair, size) for pair in zip(program.taps, twice.taps, strict=True)]
+    for position in carriers if len(carriers) > 1 else ():
+        _refuse_rows_of_no_example(program, trace, inputs, position)
+    return axes
+
+
+def _grown(tap: Tap, twice: Tap, size: int) -> int:
+    changed = [axis for axis, n in enumerate(tap.shape) if twice.shape[axis] != n]
+    if len(changed) > 1 and all(tap.shape[axis] == size for axis in changed):
+        raise TapError(
+            f"axes {' and '.join(map(str, changed))} of {tap.name}, whose output has shape "
+            f"{list(tap.shape)}, both grow with the batch: say with `tap_axes` which one indexes "
+            "the example whose loss the activation is of"
+        )
+    if len(changed) == 1 and tap.shape[changed[0]] == size:
+        return changed[0]
+    raise TapError(
+        f"no axis of {tap.name}, whose output has shape {list(tap.shape)}, indexes the {size} "
+        "examples of the batch. Leave it out of `layers`, tap it where the examples have an axis "
+        "of their own, or say with `in_axes` which inputs carry the batch"
+    )
+
+
+def _refuse_rows_of_no_example(
+    program: Program, trace: Callable[..., Program], inputs: Inputs, position: int
+) -> None:
+    """Refuses an input whose rows the model keeps apart from the examples of the others.
+
+    With three times the rows in it and twice in all others, the model can be traced only if it
+    does not bring them together. Its rows are then no examples if no output is of them alone.
+    """
+    leaf = inputs.leaf(position)
+    if leaf.stated:
+        return
+    times = {**dict.fromkeys(inputs.carriers, 2), position: 3}
+    try:
+        alone = trace(*inputs.repeated(times))
+    except Exception:  # of any kind that a model can raise: the rows are brought together
+        return
+    size = inputs.batch_size()
+    grown = lambda one, other: _growth(one.shape, other.shape, size)
+    tapped = [a.name for a, b in zip(program.taps, alone.taps, strict=False) if 3 in grown(a, b)]
+    outputs = [jax.tree.leaves(each.outputs[0]) for each in (program, alone)]
+    if tapped and {3} not in [grown(*pair) for pair in zip(*outputs, strict=False)]:
+        name = leaf.name.removeprefix("argument ")
+        raise TapError(
+            f"{leaf.name} passes {tapped[0]} apart from the other inputs, and no output is of its "
+            f"rows alone: say with in_axes={{{name}: None}} that they are no examples, or with "
+            f"in_axes={{{name}: {leaf.axis}}} that they are"
+        )
+
+
+def _growth(before: Sequence[int], after: Sequence[int], size: int) -> set[int]:
+    """How many times as long the axes of ``size`` have become, where that is more than once."""
+    pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
+    return {other // size for one, other in pairs if one == size != other}
+
+
+def _axes(tap: Tap, batch: int) -> Axes:
+    if not -len(tap.shape) <= batch < len(tap.shape):
+        raise TapError(f"tap_axes puts the batch of {tap.name}, {list(tap.shape)}, on {batch}")
+    batch %= len(tap.shape)
+    return Axes(batch, tuple(axis for axis in range(tap.added) if axis != batch))
+
+
+def _stated_axis(tap: Tap, tap_axes: TapAxes, taps: Sequence[Tap]) -> int | None:
     if not isinstance(tap_axes, Mapping):
         return tap_axes
-    names = {module_name(other) for other in captured}
+    names = {other.name for other in taps}
     if unknown := set(tap_axes) - names:
         raise TapError(f"tap_axes names {sorted(unknown)}; the taps are {sorted(names)}")
-    return tap_axes.get(module_name(key))
+    return tap_axes.get(tap.name)
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    """Names that differ: ``norm[0]``, ``norm[1]``, ... where several are ``norm``."""
+    counts, seen = collections.Counter(names), collections.Counter[str]()
+    numbered = []
+    for name in names:
+        numbered.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
+        seen[name] += 1
+    return numbered
 
 
 @contextlib.contextmanager
@@ -297,19 +239,3 @@ def _noted(note: str) -> Iterator[None]:
     except Exception as error:
         error.add_note(f"har_jax: {note}.")
         raise
-
-
-def _arrays(output: Any) -> list[Any]:
-    return [leaf for leaf in jax.tree.leaves(output) if _inexact(leaf)]
-
-
-def _inexact(leaf: Any) -> bool:
-    return jnp.issubdtype(jnp.result_type(leaf), jnp.inexact)
-
-
-def _without(perturbations: Mapping[CallKey, Any], mutated: Mapping[str, Any]):
-    """Takes the perturbations out of the collections that the model returned."""
-    kept = traverse_util.flatten_dict(dict(mutated.get("intermediates", {})))
-    kept = {key: value for key, value in kept.items() if key not in perturbations}
-    rest = {name: value for name, value in mutated.items() if name != "intermediates"}
-    return {**rest, "intermediates": traverse_util.unflatten_dict(kept)} if kept else rest
