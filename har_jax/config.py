@@ -132,7 +132,9 @@ def base() -> config_dict.ConfigDict:
         # Out-of-sample probabilities of another program in place of all that: .npy files of
         # [n, K] and of [n] labels, in the order of the training set.
         "estimate": {
-            "smoothing": 0.0,  # imaginary validation examples of each group, with the pooled error
+            # Imaginary validation examples of each group, with the pooled error; None: as many as
+            # the errors' standard errors ask for (har_jax.group_statistics).
+            "smoothing": optional(float),
             "probabilities": optional(str),
             "labels": optional(str),
         },
@@ -142,6 +144,7 @@ def base() -> config_dict.ConfigDict:
             "reduction": "root_sum_square",
             "strength": 0.1,  # of HAR: the largest of all groups
             "uniform_strength": 0.1,
+            "max_norm": optional(float),  # what R of an example counts as at most; None: no bound
         },
         # Class-balanced loss weights from this epoch of training on; None: never.
         "reweighting": {"start_epoch": optional(float), "beta": 0.9999},
@@ -355,6 +358,7 @@ def _check_numbers(flat: Mapping[str, Any]) -> None:
         "train.epochs": (length, "must be above 0 and at most 1e6"),
         "regularizer.strength": (strength, "must be between 0 and 1e6"),
         "regularizer.uniform_strength": (strength, "must be between 0 and 1e6"),
+        "regularizer.max_norm": (positive, "must be positive"),
         "reweighting.start_epoch": (lambda x: 0 <= x <= 1e6, "must be between 0 and 1e6"),
         "reweighting.beta": (lambda x: 0 <= x < 1, "must be at least 0 and below 1"),
         "log_every": (positive, "must be positive"),

@@ -31,7 +31,7 @@ from har_jax import seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
-from har_jax.files import read_arrays, write_arrays, write_json
+from har_jax.files import damaged, read_arrays, write_arrays, write_json
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
@@ -211,8 +211,8 @@ class Experiment:
     def _run_estimate(self) -> None:
         train, said = self._data.train, self._out_of_sample()
         assert said is not None  # this stage is of methods that need it
-        num_groups, smoothing = len(self._data.group_names), self._config.estimate.smoothing
-        estimates = estimate(said, train.labels, train.group_ids(), num_groups, smoothing)
+        names, smoothing = self._data.group_names, self._config.estimate.smoothing
+        estimates = estimate(said, train.labels, train.group_ids(), names, smoothing)
         self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(estimates.pooled))
         self._write(self._estimate.path / "folds.npz", **by_fold(estimates))
 
@@ -363,4 +363,8 @@ class Experiment:
         return sha.hexdigest()
 
     def _statistics(self) -> GroupStatistics:
-        return GroupStatistics(**read_arrays(self._estimate.path / "statistics.npz"))
+        path = self._estimate.path / "statistics.npz"
+        try:
+            return GroupStatistics(**read_arrays(path))
+        except TypeError as error:  # of a version that knew other columns
+            raise damaged(path, error) from error

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import warnings
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from har_jax.files import read_array
 from har_jax.strength import GroupStatistics, group_statistics
 
 _LEAST = 1e-9  # which a probability of 0 counts as in a loss
+_FEW = 10  # training examples of a group, of which half at most are held out
+_KEPT_DOWN = 0.8  # the share of the largest strength that is worth a word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,26 +51,27 @@ def estimate(
     said: OutOfSample,
     labels: Int[np.ndarray, " n"],
     groups: Int[np.ndarray, " n"],
-    num_groups: int,
-    smoothing: float,
+    names: Sequence[str],
+    smoothing: float | None,
 ) -> Estimates:
     """Estimates the noise and the frequency of every group.
 
     Args:
       said: Of some or all of the n training examples.
       labels: As trained on.
-      groups: In ``[0, num_groups)``.
-      num_groups: G.
+      groups: In ``[0, G)``.
+      names: ``G``, of the groups.
       smoothing: As :func:`har_jax.group_statistics` takes it; folds by themselves are not smoothed.
 
     Warns:
-      UserWarning: if a model errs as often as one that always names the most frequent class, and
-        as :func:`har_jax.group_statistics` does.
+      UserWarning: if a model errs as often as one that always names the most frequent class, if
+        a small group keeps the strengths of all others down, and as
+        :func:`har_jax.group_statistics` does.
     """
     read = said.prediction >= 0
     index, fold = said.index[read], said.fold[read]
     wrong = said.prediction[read] != labels[index]
-    ids = np.arange(num_groups)
+    ids = np.arange(len(names))
     pooled = group_statistics(groups, groups[index], wrong, ids=ids, smoothing=smoothing)
     share, guessing = float(np.mean(wrong)), 1 - float(np.bincount(labels).max()) / len(labels)
     if share >= guessing:
@@ -78,6 +82,7 @@ def estimate(
             "rate, or take better probabilities",
             stacklevel=2,
         )
+    _warn_of_small_groups(pooled, names)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of small groups: what holds for all folds is told above
         folds = tuple(
@@ -85,6 +90,31 @@ def estimate(
             for part in np.unique(fold)
         )
     return Estimates(pooled, folds)
+
+
+def _warn_of_small_groups(statistics: GroupStatistics, names: Sequence[str]) -> None:
+    """Warns where the largest tau, by which all are scaled, is that of groups of few examples."""
+    small = (statistics.count > 0) & (statistics.count < _FEW)
+    others = statistics.tau[~small].max(initial=0.0)
+    leading = np.flatnonzero(small & (statistics.tau > others / _KEPT_DOWN))
+    if others == 0 or not len(leading):
+        return
+    leading = leading[np.argsort(-statistics.tau[leading], kind="stable")]
+    wrong = np.nan_to_num(statistics.observed_error) * statistics.validation_count
+    shown = ", ".join(
+        f"{names[group]!r} ({statistics.count[group]} examples, of "
+        f"{statistics.validation_count[group]} held out "
+        f"{wrong[group]:.0f} wrong)"
+        for group in leading[:3]
+    )
+    more = f" and {len(leading) - 3} more" if len(leading) > 3 else ""
+    warnings.warn(
+        f"small groups keep the strengths of all others down: {shown}{more}, have the largest tau, "
+        "so that none of the others gets more than "
+        f"{100 * others / statistics.tau.max():.0f}% of config.regularizer.strength: join them "
+        "with others, leave them out, or raise that strength",
+        stacklevel=3,
+    )
 
 
 def from_probabilities(
@@ -142,6 +172,6 @@ def from_probabilities(
 
 
 def by_fold(estimates: Estimates) -> dict[str, np.ndarray]:
-    """``[F, G]``: the error, its standard error, and the examples counted."""
-    names = ("error", "standard_error", "validation_count")
+    """``[F, G]``: the observed error, its standard error, and the examples counted."""
+    names = ("observed_error", "standard_error", "validation_count")
     return {name: np.stack([getattr(fold, name) for fold in estimates.folds]) for name in names}

@@ -37,6 +37,7 @@ def cifar(num_classes: int) -> config_dict.ConfigDict:
     config = _sgd_and_regularizer()
     config.data.source = f"tfds:cifar{num_classes}"
     config.data.augment = "crop_and_flip"
+    config.estimate.smoothing = 0.0
     config.data.mean = (0.4914, 0.4822, 0.4465)
     config.data.std = (0.2023, 0.1994, 0.2010)
     config.model.name = "cifar_resnet"
@@ -105,7 +106,6 @@ def own_images() -> config_dict.ConfigDict:
     config.model.name = "imagenet_resnet"
     config.model.depth = 50
     config.pretrain.epochs = config.train.epochs = 60.0
-    config.estimate.smoothing = 1.0  # groups may be small
     return config
 
 
@@ -164,7 +164,6 @@ def own_texts() -> config_dict.ConfigDict:
     config.optimizer.schedule = "cosine"
     config.optimizer.weight_decay = 0.0
     config.pretrain.epochs = config.train.epochs = 20.0
-    config.estimate.smoothing = 1.0  # groups may be small
     config.regularizer.layers = "embeddings_and_recurrent"
     config.regularizer.reduction = "sum_of_norms"
     config.regularizer.strength = config.regularizer.uniform_strength = 0.1

@@ -59,6 +59,7 @@ def _har(model, optimizer, regularizer, **options) -> methods.Method:
         optimizer,
         layers=FILTERS[regularizer["layers"]],
         reduction=regularizer["reduction"],
+        max_norm=regularizer["max_norm"],
         **options,
     )
 
@@ -82,11 +83,12 @@ def _inverse(setting: Setting) -> Float[np.ndarray, " n"]:
 
 
 _R = ("regularizer.layers", "regularizer.reduction")
-_MAXIMUM = (*_R, "regularizer.strength")
+_PENALTY = (*_R, "regularizer.max_norm")
+_MAXIMUM = (*_PENALTY, "regularizer.strength")
 
 METHODS: Mapping[str, Entry] = {
     "erm": Entry(_erm),
-    "uniform": Entry(_har, _uniform, (*_R, "regularizer.uniform_strength")),
+    "uniform": Entry(_har, _uniform, (*_PENALTY, "regularizer.uniform_strength")),
     "har": Entry(_har, _adaptive, _MAXIMUM, estimates=True),
     "har_random": Entry(_har, _random, _MAXIMUM, estimates=True),
     "har_inverse": Entry(_har, _inverse, _MAXIMUM, estimates=True),

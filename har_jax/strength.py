@@ -13,8 +13,9 @@ Rules for groups with little data:
 
 * no validation example: :math:`I` is the pooled error of all groups, with a warning;
 * no training example: :math:`\tau` is 0, with a warning; no example carries it;
-* few validation examples: :math:`I` is taken as it is, be it 0; ``smoothing`` adds that
-  many imaginary validation examples with the pooled error to every group.
+* few validation examples: by default :math:`I` is the error as it is, be it 0; ``smoothing`` adds
+  that many imaginary validation examples with the pooled error to every group, and
+  ``smoothing=None`` as many as the groups themselves ask for (:func:`group_statistics`).
 """
 
 import dataclasses
@@ -32,11 +33,13 @@ class GroupStatistics:
       groups: ``[G]`` ids, ascending.
       count: ``[G]``, training examples.
       validation_count: ``[G]``, validation examples.
-      error: ``[G]``, I, the validation error.
-      standard_error: ``[G]``, of I: the standard deviation of its posterior under a uniform prior,
-        :math:`(p (1 - p) / (m + 3))^{1/2}` with :math:`p = (m I + 1) / (m + 2)`, for m validation
-        examples that are right or wrong, imaginary ones counted. Not 0 where all of few are right,
-        as :math:`(I (1 - I) / m)^{1/2}` is, which it comes to for many. NaN where there are none.
+      observed_error: ``[G]``, the share e of validation examples that are wrong; NaN where there
+        are none.
+      standard_error: ``[G]``, of it: the standard deviation of its posterior under a uniform prior,
+        :math:`(p (1 - p) / (m + 3))^{1/2}` with :math:`p = (m e + 1) / (m + 2)`, for m validation
+        examples that are right or wrong. Not 0 where all of few are right, as
+        :math:`(e (1 - e) / m)^{1/2}` is, which it comes to for many. NaN where there are none.
+      error: ``[G]``, I: the observed error, smoothed.
       frequency: ``[G]``, q, the share of the training set.
       tau: ``[G]``, :math:`I^{3/5} / q^{2/5}`.
     """
@@ -44,8 +47,9 @@ class GroupStatistics:
     groups: Integer[np.ndarray, " G"]
     count: Integer[np.ndarray, " G"]
     validation_count: Integer[np.ndarray, " G"]
-    error: Float[np.ndarray, " G"]
+    observed_error: Float[np.ndarray, " G"]
     standard_error: Float[np.ndarray, " G"]
+    error: Float[np.ndarray, " G"]
     frequency: Float[np.ndarray, " G"]
     tau: Float[np.ndarray, " G"]
 
@@ -82,7 +86,7 @@ def group_statistics(
     validation_errors: Real[np.ndarray, " m"] | Bool[np.ndarray, " m"],
     *,
     ids: Integer[np.ndarray, " G"] | None = None,
-    smoothing: float = 0.0,
+    smoothing: float | None = 0.0,
 ) -> GroupStatistics:
     r"""Estimates I and q of every group, and :math:`\tau`.
 
@@ -94,7 +98,22 @@ def group_statistics(
       ids: ``[G]``, all groups there are, to include some that have no examples; by
         default those that occur.
       smoothing: The number of imaginary validation examples with the pooled error that
-        are added to every group.
+        are added to every group; None: so many that the error of every group is shrunk to the
+        pooled one by its standard error, see below.
+
+    With ``smoothing=None`` a group's error :math:`e_g`, of :math:`m_g` of N validation examples,
+    is shrunk to the pooled error p as far as it is uncertain,
+
+    .. math::
+
+        I_g = p + \frac{A}{A + p (1 - p) / m_g} (e_g - p),
+        \qquad A = \max\Bigl(0,
+        \frac{\sum_g m_g (e_g - p)^2 - (G - 1) p (1 - p)}{N - \sum_g m_g^2 / N} \Bigr),
+
+    where :math:`p (1 - p) / m_g` is the square of the standard error that the group's error had if
+    it were p, and A is the variance between groups, by the method of moments (Kleinman 1973,
+    "Proportions with extraneous variance"): the mean of a posterior whose prior is a beta
+    distribution fitted to the groups. It is what p (1 - p) / A imaginary examples do.
 
     Returns:
       The :class:`GroupStatistics`.
@@ -125,7 +144,7 @@ def group_statistics(
     if not np.all((errors >= 0) & (errors <= 1)):
         bad = int(np.argmin((errors >= 0) & (errors <= 1)))
         raise ValueError(f"validation error {errors[bad]} of example {bad} is not in [0, 1]")
-    if not (np.isfinite(smoothing) and smoothing >= 0):
+    if smoothing is not None and not (np.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing={smoothing} must be finite and not negative")
 
     seen = np.union1d(groups, validation_groups)
@@ -138,20 +157,21 @@ def group_statistics(
     wrong = _sums(known, validation_groups, errors)
     pooled = errors.mean()
 
-    unseen = validation_count + smoothing == 0
-    error = np.where(
-        unseen,
-        pooled,
-        (wrong + smoothing * pooled) / np.where(unseen, 1, validation_count + smoothing),
-    )
-    weight = np.where(unseen, np.nan, validation_count + smoothing)
-    likely = (weight * error + 1) / (weight + 2)
-    standard_error = np.sqrt(likely * (1 - likely) / (weight + 3))
+    validated = validation_count > 0
+    likely = (wrong + 1) / (validation_count + 2)
+    spread = np.sqrt(likely * (1 - likely) / (validation_count + 3))
+    observed = np.where(validated, wrong / np.where(validated, validation_count, 1), np.nan)
+    if smoothing is None:
+        smoothing = _asked_for(observed[validated], validation_count[validated], pooled)
+    error = np.full(len(known), pooled)
+    if np.isfinite(smoothing):
+        smoothed = wrong + smoothing * pooled, validation_count + smoothing
+        error = np.divide(*smoothed, out=error, where=smoothed[1] > 0)
     frequency = count / max(len(groups), 1)
     absent = count == 0
     tau = np.where(absent, 0.0, noise_frequency_tau(error, np.where(absent, 1.0, frequency)))
 
-    if np.any(unvalidated := (validation_count == 0) & ~absent):
+    if np.any(unvalidated := ~validated & ~absent):
         warnings.warn(
             f"groups {known[unvalidated].tolist()} have no validation example: their noise is "
             f"taken to be the pooled error, {pooled:.3f}",
@@ -166,11 +186,25 @@ def group_statistics(
         known,
         count.astype(np.int64),
         validation_count.astype(np.int64),
+        observed,
+        np.where(validated, spread, np.nan),
         error,
-        standard_error,
         frequency,
         tau,
     )
+
+
+def _asked_for(
+    errors: Float[np.ndarray, " G"], counts: Float[np.ndarray, " G"], pooled: float
+) -> float:
+    """How many imaginary examples the groups ask for: infinitely many where they are alike."""
+    chance = pooled * (1 - pooled)
+    excess = np.sum(counts * (errors - pooled) ** 2) - (len(errors) - 1) * chance
+    if chance == 0:  # all are right, or all wrong
+        return 0.0
+    if excess <= 0:
+        return np.inf
+    return float(chance * (counts.sum() - np.sum(counts**2) / counts.sum()) / excess)
 
 
 def noise_frequency_tau(noise, frequency):

@@ -59,7 +59,7 @@ def test_estimates_are_pooled_and_by_fold():
     prediction = np.array([0, 1, 0, 0, 1, 0, -1, 2])  # -1: it could not be read
     order = np.random.default_rng(0).permutation(8)
     said = OutOfSample(order, fold[order], prediction[order], np.zeros(8))
-    estimates = estimate(said, LABELS, LABELS, num_groups=3, smoothing=0.0)
+    estimates = estimate(said, LABELS, LABELS, names="abc", smoothing=0.0)
     pooled, folds = estimates.pooled, by_fold(estimates)
     np.testing.assert_allclose(pooled.error, [1 / 4, 1 / 2, 0])
     beta = [
@@ -69,8 +69,8 @@ def test_estimates_are_pooled_and_by_fold():
     assert pooled.validation_count.tolist() == [4, 2, 1]
     frequency = np.array([4, 2, 2]) / 8
     np.testing.assert_allclose(pooled.tau, noise_frequency_tau(pooled.error, frequency))
-    np.testing.assert_allclose(folds["error"][0][:2], [0, 0])
-    np.testing.assert_allclose(folds["error"][1], [1 / 2, 1, 0])
+    np.testing.assert_allclose(folds["observed_error"][0][:2], [0, 0])
+    np.testing.assert_allclose(folds["observed_error"][1], [1 / 2, 1, 0])
     assert folds["validation_count"][0].tolist() == [2, 1, 0]
     assert np.isnan(folds["standard_error"][0][2])
 

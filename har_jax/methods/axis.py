@@ -24,6 +24,11 @@ def keys_of_rows(key: PRNGKeyArray, rows: int, axis: str | None) -> PRNGKeyArray
     return jax.lax.dynamic_slice_in_dim(keys, jax.lax.axis_index(axis) * rows, rows)
 
 
+def place_of(axis: str | None) -> tuple[Array | int, int]:
+    """Which place of the axis this is, and how many there are."""
+    return (0, 1) if axis is None else (jax.lax.axis_index(axis), jax.lax.axis_size(axis))
+
+
 def fold_in_place(key: PRNGKeyArray, axis: str | None) -> PRNGKeyArray:
     """A key that is another in each place of the axis."""
     return key if axis is None else jax.random.fold_in(key, jax.lax.axis_index(axis))

@@ -15,15 +15,17 @@ from har_jax.methods.axis import (
     fold_in_place,
     keys_of_rows,
     own_copy,
+    place_of,
     refuse_split,
 )
 from har_jax.methods.microbatches import accumulate
+from har_jax.methods.peak import Peak, Rows, in_slot, with_peaks
 from har_jax.objective import WeightedSum, weighted_sum
 
 Batch = Mapping[str, Array]
 """``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads, of B rows too."""
 
-Metrics = dict[str, WeightedSum]
+Metrics = dict[str, WeightedSum | Rows | Peak]
 
 
 class Method(NamedTuple):
@@ -32,7 +34,8 @@ class Method(NamedTuple):
     Attributes:
       init: ``(key, batch) -> state``, a pytree with a ``step`` and ``variables``.
       step: ``(state, batch, key) -> (state, metrics)``, one update. Metrics are
-        :class:`har_jax.WeightedSum`, so that they add up over steps and devices.
+        :class:`har_jax.WeightedSum`, so that they add up over steps and devices, but for a
+        :class:`har_jax.methods.peak.Peak`, of which the highest counts.
       predict: ``(variables, inputs) -> logits [B, K]``, in evaluation mode.
     """
 
@@ -182,6 +185,8 @@ def single_network(
                 return value.total, (value.weight, *aux)
 
             gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(own_params)
+            place, places = place_of(axis)
+            metrics = in_slot(metrics, place * microbatches + index, places * microbatches)
             return {**collections, **mutated}, (gradient, weight, metrics)
 
         own_collections, sums = accumulate(
@@ -195,7 +200,7 @@ def single_network(
             params=optax.apply_updates(state.params, updates),
             collections=collections,
             opt_state=opt_state,
-        ), metrics
+        ), with_peaks(metrics)
 
     def predict(variables: Mapping[str, Any], inputs: Array) -> Array:
         logits: Array = model.apply(variables, ready(inputs), train=False)  # type: ignore[assignment]

@@ -2,6 +2,7 @@
 
 from typing import Unpack
 
+import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
@@ -9,7 +10,8 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Method, StepOptions, accuracy, single_network
+from har_jax.methods.base import Method, Metrics, StepOptions, accuracy, single_network
+from har_jax.methods.peak import rows_of
 from har_jax.objective import regularized_sum, weighted_sum
 
 
@@ -19,6 +21,7 @@ def har(
     *,
     layers: Filter = normalization_layers,
     reduction: Reduction = "root_sum_square",
+    max_norm: float | None = None,
     **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
@@ -31,11 +34,13 @@ def har(
       optimizer: An Optax gradient transformation.
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
+      max_norm: :math:`R_i` counts as this at most, with gradient 0 beyond; None: as it is.
       **options: Those of :class:`har_jax.methods.StepOptions`.
 
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs``, ``labels`` and
-      ``strength [B]``, :math:`\lambda\tau_i`.
+      ``strength [B]``, :math:`\lambda\tau_i`; with ``index [B]`` too, which examples they are,
+      the metrics have the :class:`har_jax.methods.peak.Peak` of R where it is not bounded.
     """
     loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
 
@@ -47,12 +52,19 @@ def har(
             batch["inputs"],
             **apply_options,
         )
-        metrics = {
-            "loss": weighted_sum(cross_entropy(r.outputs, labels)),
+        loss = cross_entropy(r.outputs, labels)
+        metrics: Metrics = {
+            "loss": weighted_sum(loss),
             "accuracy": accuracy(r.outputs, labels),
             "norm": weighted_sum(r.norm),
         }
-        total = regularized_sum(r.loss, r.norm, batch["strength"], weights)
+        norm = r.norm
+        if max_norm is not None:
+            norm = jnp.where(norm > max_norm, max_norm, norm)
+        elif "index" in batch:
+            unweighted = r.norm / jnp.where(weights == 0, 1, weights)
+            metrics["peak"] = rows_of(unweighted, loss, batch["index"])
+        total = regularized_sum(r.loss, norm, batch["strength"], weights)
         return total, (r.mutated, metrics)
 
     return single_network(model, optimizer, objective, **options)

@@ -49,7 +49,8 @@ def loss_histograms(inputs: Inputs) -> str:
 def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """Every metric of every run over the epochs."""
     names = sorted({name for records in metrics.values() for record in records for name in record})
-    names = [name for name in names if name not in ("step", "epoch")]
+    left_out = ("step", "epoch", "peak_ratio", "peak_norm", "peak_example")
+    names = [name for name in names if name not in left_out]
     labels = {"norm": "mean R"}
     figure = Figure(figsize=(4 * len(names), 3), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):

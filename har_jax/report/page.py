@@ -36,10 +36,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         (
             "Groups",
             _table(results)
-            + "<p>n: training examples; val. error: I, of a model trained on the other part; "
-            "tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; accuracy: on "
-            f"{_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies are in "
-            f"percent; behind &plusmn; stands a standard error.</p>{_folds(results)}",
+            + "<p>n: training examples; val. error: of a model trained on the other part; I: the "
+            "same, shrunk towards that of all groups as far as it is uncertain, where the config "
+            "asks for it; tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; "
+            f"accuracy: on {_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies "
+            f"are in percent; behind &plusmn; stands a standard error.</p>{_folds(results)}",
         ),
         ("Accuracy", figures.accuracies(inputs, results) + _other_tests(results)),
         (

@@ -13,6 +13,7 @@ from har_jax import seeds
 from har_jax.data.protocol import TrainingData
 from har_jax.out_of_sample import OutOfSample
 from har_jax.strength import GroupStatistics
+from har_jax.train.peaks import STANDS_OUT
 
 SEEDS = ("test split", "noise", "imbalance", "pretrain split", "pretrain", "train")
 
@@ -27,8 +28,8 @@ class Inputs:
       held_out: What pre-trained models said of what they did not see; None where no method
         needed it.
       statistics: Of every group; None where no method needed them.
-      folds: ``error``, ``standard_error`` and ``validation_count`` of every group, ``[F, G]``, as
-        each fold has them; None where there are no statistics.
+      folds: ``observed_error``, ``standard_error`` and ``validation_count`` of every group,
+        ``[F, G]``, as each fold has them; None where there are no statistics.
       evaluations: By method: ``strength`` of every training example, and ``loss`` and
         ``prediction`` of every ``train_`` and ``test_`` example; ``top5`` of test examples, and
         ``prediction`` and ``top5`` of those of other test sets.
@@ -101,6 +102,11 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             run: sum(record.get("skipped", 0) for record in records)
             for run, records in inputs.metrics.items()
         },
+        "peaks": {
+            run: max(peaks, key=lambda peak: peak["peak_ratio"])
+            for run, records in inputs.metrics.items()
+            if (peaks := [record for record in records if record.get("peak_ratio", 0) > STANDS_OUT])
+        },
         "groups": groups,
         "means": {
             method: {
@@ -141,7 +147,13 @@ def notes(results: Mapping[str, Any]) -> list[str]:
         if count
     ]
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
-    return lines + [f"{run} left out {count} steps" for run, count in skipped.items()]
+    lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
+    return lines + [
+        f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
+        f"{peak['peak_norm']:.3g}, where the network was {peak['peak_ratio']:.0f} times as steep "
+        "as at its batch's median"
+        for run, peak in results["peaks"].items()
+    ]
 
 
 def parts(data: TrainingData) -> dict[str, tuple[int, ...]]:
@@ -167,19 +179,18 @@ def _estimates(
 ) -> dict[str, Any]:
     names = ("validation_n", "validation_error", "validation_standard_error")
     if statistics is None or folds is None:
-        return {**dict.fromkeys(names), "folds": [], "tau": None}
+        return {**dict.fromkeys(names), "folds": [], "noise": None, "tau": None}
     counted = lambda n, error, standard_error: {
         names[0]: int(n),
         names[1]: float(error) if n else None,
         names[2]: float(standard_error) if n else None,
     }
-    parts = zip(folds["validation_count"], folds["error"], folds["standard_error"], strict=True)
-    error, standard_error = statistics.error[group], statistics.standard_error[group]
+    columns = ("validation_count", "observed_error", "standard_error")
+    parts = zip(*(folds[column] for column in columns), strict=True)
     return {
-        "validation_n": int(statistics.validation_count[group]),
-        "validation_error": float(error),
-        "validation_standard_error": None if np.isnan(standard_error) else float(standard_error),
-        "folds": [counted(n[group], e[group], s[group]) for n, e, s in parts],
+        **counted(*(getattr(statistics, column)[group] for column in columns)),
+        "folds": [counted(*(column[group] for column in part)) for part in parts],
+        "noise": float(statistics.error[group]),
         "tau": float(statistics.tau[group]),
     }
 

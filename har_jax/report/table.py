@@ -11,12 +11,15 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
     """
     methods = list(results["means"])
     estimated = any(group["tau"] is not None for group in results["groups"])
+    smoothed = any(group["noise"] != group["validation_error"] for group in results["groups"])
     corrupted = any(group["noisy"] or group["mislabelled"] for group in results["groups"])
     head = [
         "group",
         "n",
         *(["mislabelled"] if corrupted else []),
-        *(["val. error", "tau"] if estimated else []),
+        *(["val. error"] if estimated else []),
+        *(["I"] if smoothed else []),
+        *(["tau"] if estimated else []),
     ]
     blanks = [""] * (len(head) - 1)
     head += [f"strength {method}" for method in methods if method != "erm"]
@@ -27,7 +30,8 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
         row = [name, str(group["n"]), *([str(group["mislabelled"])] if corrupted else [])]
         if estimated:
-            row += [_error(group), _number(group["tau"])]
+            row += [_error(group), *([_percent(group["noise"])] if smoothed else [])]
+            row += [_number(group["tau"])]
         row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
         row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
 from har_jax.methods.base import Metrics
+from har_jax.methods.peak import split
 
 OnNonfinite = Literal["stop", "skip"]
 """What to do after a step that is not finite."""
@@ -25,7 +26,8 @@ def finiteness(metrics: Metrics, state: PyTree) -> dict[str, Bool[Array, ""]]:
     A gradient that is not finite leaves a state that is not.
     """
     numbers = [leaf for leaf in jax.tree.leaves(state) if jnp.issubdtype(leaf.dtype, jnp.inexact)]
-    finite = {_NAMES.get(name, name): jnp.isfinite(value.total) for name, value in metrics.items()}
+    sums, _ = split(metrics)
+    finite = {_NAMES.get(name, name): jnp.isfinite(value.total) for name, value in sums.items()}
     return {**finite, _STATE: jnp.all(jnp.stack([jnp.all(jnp.isfinite(x)) for x in numbers]))}
 
 

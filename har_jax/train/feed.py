@@ -35,7 +35,7 @@ class Feed(Protocol):
         ...
 
     def batch(self, resident: PyTree, sent: PyTree) -> Batch:
-        """A batch, on the device, from what is sent for its step."""
+        """A batch, on the device, from what is sent for its step; ``index``: which examples."""
         ...
 
 
@@ -69,7 +69,8 @@ class _Resident:
         self.resident = place(mesh, dict(data))
 
     def example(self) -> dict[str, Any]:
-        return {name: array[self._batches(0)] for name, array in self._data.items()}
+        first = self._batches(0)
+        return {"index": first, **{name: array[first] for name, array in self._data.items()}}
 
     def send(self, step: int, count: int, most: int) -> PyTree:
         indices = np.zeros((most, self._batch_size), np.int32)
@@ -77,7 +78,7 @@ class _Resident:
         return place(self._mesh, indices, ROWS_OF_STEPS)
 
     def batch(self, resident: PyTree, sent: PyTree) -> Batch:
-        return {name: array[sent] for name, array in resident.items()}
+        return {"index": sent, **{name: array[sent] for name, array in resident.items()}}
 
 
 class _Streamed:
@@ -98,7 +99,8 @@ class _Streamed:
     def example(self) -> dict[str, Any]:
         first = self._batches(0)
         images = np.zeros((self._batch_size, *self._files.shape[1:]), np.uint8)
-        return {"inputs": images, **{name: array[first] for name, array in self._rest.items()}}
+        rest = {name: array[first] for name, array in self._rest.items()}
+        return {"inputs": images, "index": first, **rest}
 
     def send(self, step: int, count: int, most: int) -> PyTree:
         if self._decoded is None:
@@ -116,7 +118,8 @@ class _Streamed:
 
     def batch(self, resident: PyTree, sent: PyTree) -> Batch:
         images, index = sent
-        return {"inputs": images, **{name: array[index] for name, array in resident.items()}}
+        rest = {name: array[index] for name, array in resident.items()}
+        return {"inputs": images, "index": index, **rest}
 
 
 def _batches(data: Mapping[str, Any], batch_size: int, seed: int) -> Batches:

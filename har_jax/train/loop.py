@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from har_jax import interruption, seeds
 from har_jax.methods.base import Method, Metrics
+from har_jax.methods.peak import Peak, higher, split
 from har_jax.processes import is_first
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
@@ -20,6 +21,7 @@ from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, 
 from har_jax.train.feed import Feed, open_feed
 from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, axis_of, data_mesh, map_over, place
 from har_jax.train.metrics import MetricsWriter
+from har_jax.train.peaks import Peaks
 from har_jax.train.progress import Progress
 
 _MOST_SKIPPED = 100  # one behind the other
@@ -105,7 +107,8 @@ def fit(
             MetricsWriter(directory, resume_step=start, writes=is_first()) as writer,
             Progress(title, start, steps, batch_size) as progress,
         ):
-            outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress, steps)
+            peaks = Peaks(title, getattr(data["inputs"], "names", None))
+            outcome = _Outcome(title, on_nonfinite, checkpoints, writer, progress, peaks, steps)
             pace = _Pace(most)
             several = jax.process_count() > 1
             done, stop = start, False
@@ -142,9 +145,10 @@ def fit(
 
 
 class _Totals(NamedTuple):
-    """What adds up until the next record: metrics, and the steps that were skipped."""
+    """What comes together until the next record: sums, peaks, and the steps that were skipped."""
 
     metrics: Metrics
+    peaks: dict[str, Peak]
     skipped: Int[Array, ""]
 
 
@@ -178,11 +182,12 @@ class _Outcome:
         checkpoints: Checkpoints,
         writer: MetricsWriter,
         progress: Progress,
+        peaks: Peaks,
         steps: int,
     ) -> None:
         self._title, self._skips = title, on_nonfinite == "skip"
         self._checkpoints = checkpoints
-        self._writer, self._progress = writer, progress
+        self._writer, self._progress, self._peaks = writer, progress, peaks
         self._steps, self._barren = steps, 0
 
     def settle(self, dispatch: _Dispatch) -> None:
@@ -197,7 +202,7 @@ class _Outcome:
             )
         if dispatch.at is None:
             return
-        metrics, skipped = jax.device_get(dispatch.totals)
+        metrics, peaks, skipped = jax.device_get(dispatch.totals)
         # On the host: on the device the division would wait for the steps that are under way.
         means = {
             name: float(value.total / value.weight)
@@ -211,6 +216,8 @@ class _Outcome:
                 "was finite"
             )
         record = {**dispatch.at, **means, **({"skipped": int(skipped)} if self._skips else {})}
+        for peak in peaks.values():
+            record |= self._peaks.told(peak, dispatch.done)
         self._writer.write(record, {"examples_per_second": self._progress.report(record)})
 
 
@@ -258,12 +265,12 @@ def _compile(
     state = jax.jit(init, out_shardings=NamedSharding(mesh, WHOLE))(example)
     one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
     _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
-    zeros = jax.tree.map(lambda shape: np.zeros(shape.shape, shape.dtype), metrics)
+    zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
     updates = _updates(method, feed, lambda: key("steps"), on_nonfinite, axis)
     specs = (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS)
     return _Program(
         state=state,
-        no_totals=lambda: _Totals(place(mesh, zeros), place(mesh, np.int32(0))),
+        no_totals=lambda: _Totals(*place(mesh, (zeros, no_peaks, np.int32(0)))),
         update=jax.jit(
             map_over(mesh, updates, specs, WHOLE),
             donate_argnums=0,
@@ -294,8 +301,15 @@ def _updates(
         if on_nonfinite == "skip":
             new = choose(good, new, state.replace(step=new.step))
             metrics = choose(good, metrics, jax.tree.map(jnp.zeros_like, metrics))
-        more = _Totals(metrics, 1 - good.astype(jnp.int32))
-        return (new, jax.tree.map(jnp.add, totals, more)), finite
+        sums, peaks = split(metrics)
+        return (
+            new,
+            _Totals(
+                metrics=jax.tree.map(jnp.add, totals.metrics, sums),
+                peaks=higher(totals.peaks, peaks),
+                skipped=totals.skipped + 1 - good.astype(jnp.int32),
+            ),
+        ), finite
 
     def update(carry, resident, sent, count, asked):
         # One process has no other to agree with, and spares itself a second all-reduce.

@@ -1,0 +1,40 @@
+"""Examples whose R stands out: named, once a run."""
+
+import warnings
+from collections.abc import Sequence
+
+from har_jax.methods.peak import Peak
+
+STANDS_OUT = 50.0  # times as steep as at the median of its batch
+
+
+class Peaks:
+    """Tells of the first peak of a run that stands out.
+
+    Args:
+      title: Of the run.
+      names: Of the training examples, where they have some.
+    """
+
+    def __init__(self, title: str, names: Sequence[str] | None) -> None:
+        self._title, self._names, self._told = title, names, False
+
+    def told(self, peak: Peak, step: int) -> dict[str, float | int]:
+        """What a record of the steps up to this one has to say of their peak.
+
+        Warns:
+          UserWarning: if it stands out, the first time.
+        """
+        ratio, norm, median, index = (float(number) for number in peak)
+        if ratio > STANDS_OUT and not self._told:
+            self._told = True
+            name = "" if self._names is None else f", {self._names[int(index)]}"
+            times = f"{norm / median:.0f} times the median of its batch" if median else "others 0"
+            warnings.warn(
+                f"{self._title}: up to step {step}, R of training example {int(index)}{name}, was "
+                f"{norm:.3g}, {times}, where the network is {ratio:.0f} times as steep as at its "
+                "median example: such examples can outweigh all others; look at this one, or bound "
+                "R with config.regularizer.max_norm",
+                stacklevel=2,
+            )
+        return {"peak_ratio": ratio, "peak_norm": norm, "peak_example": int(index)}
