@@ -1,5 +1,6 @@
 """Heteroskedastic adaptive regularization for JAX: the public names."""
 
+from har_jax import starting  # noqa: F401  # first, for what it does
 from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
 from har_jax.layers import normalization_layers, normalization_layers_but_stem
 from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm

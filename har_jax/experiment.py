@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from ml_collections import config_dict
 
-from har_jax import seeds
+from har_jax import interruption, seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
@@ -108,6 +108,7 @@ class Experiment:
           StageError: if a folder was made from another config or from other data, or an earlier
             stage is missing.
           LockError: if another process is at work in the workdir, or it cannot be written to.
+          Interrupted: if a signal came, at points from which the same call goes on.
         """
         asked = lambda entry: entry.stage != "predict" if stage is None else entry.stage == stage
         entries = [entry for entry in self._stages() if asked(entry)]
@@ -141,6 +142,7 @@ class Experiment:
                 digest = "" if trouble else self._digest
                 agree(trouble, json.dumps([*whole, digest]))
             for entry in entries:
+                interruption.check()
                 self._run_entry(entry)
                 wait_for_all("end of stage")
 
@@ -276,6 +278,7 @@ class Experiment:
                     ("test", data.test, None, None),
                 )
             ]
+            interruption.check()
             path = self._predict.path / f"{name}.{config.predictions}"
             if is_first():
                 write_table(path, tables, config.predictions)
@@ -304,9 +307,12 @@ class Experiment:
             },
             metrics={name: read_metrics(path / "metrics.jsonl") for name, path in folders.items()},
         )
+        interruption.check()
         results = summarize(inputs)
+        interruption.check()
         write_json(self._report.path / "results.json", results)
         write_page(self._report.path / "index.html", inputs, results)
+        interruption.check()
         print(format_table(results))
         for line in notes(results):
             print(line)

@@ -23,7 +23,14 @@ from ml_collections import config_flags
 from har_jax import config as har_config
 from har_jax import process_flags
 from har_jax.data.examples import DataError
-from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, end_in_time
+from har_jax.interruption import (
+    SECONDS_TO_SAVE,
+    Interrupted,
+    check,
+    end_at_once,
+    end_in_time,
+    received,
+)
 from har_jax.terminal import stop
 from har_jax.workdir import STAGES, StageError
 
@@ -50,7 +57,6 @@ def main(_: list[str]) -> None:
 
     if _DETERMINISTIC.value:
         make_deterministic()
-    end_in_time(SECONDS_TO_SAVE)
     use_compilation_cache()
     warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
@@ -59,19 +65,28 @@ def main(_: list[str]) -> None:
         stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
         process_flags.join()
+        end_in_time(SECONDS_TO_SAVE)  # while it waits for others there is nothing to save
         Experiment(_CONFIG.value, workdir).run(_STAGE.value)
+        end_at_once()
+        check()
     except (StageError, DataError, FloatingPointError, OSError) as error:
         _end(str(error), 1)
     except jax.errors.JaxRuntimeError as error:
         if jax.process_count() == 1:
             raise
+        if interrupted := received():  # and so have the others
+            _end_interrupted(interrupted)
         _end(
             f"another process of this run has ended, or cannot be reached ({error}): the same "
             "command on all hosts goes on from the last checkpoint",
             1,
         )
     except Interrupted as error:
-        _end(f"{error}: the same command goes on from there", 128 + error.signal)
+        _end_interrupted(error)
+
+
+def _end_interrupted(error: Interrupted) -> NoReturn:
+    _end(f"{error}: the same command goes on from there", 128 + error.signal)
 
 
 def _end(message: str, status: int) -> NoReturn:
@@ -160,6 +175,7 @@ def _failing_file(error: Exception) -> str:
 
 
 def run() -> None:
+    end_at_once()
     app.run(main, flags_parser=_parse)
 
 

@@ -44,6 +44,7 @@ def connect(coordinator: str, num_processes: int, process_id: int, timeout: floa
         _gather(int(port), num_processes, timeout, end)
     else:
         _report(host, int(port), process_id, timeout, end)
+    _leave_signals_alone()
     jax.distributed.initialize(
         coordinator,
         num_processes,
@@ -71,6 +72,7 @@ def connect_automatically(timeout: float) -> None:
     timer = threading.Timer(timeout, give_up)
     timer.daemon = True
     timer.start()
+    _leave_signals_alone()
     jax.distributed.initialize(
         initialization_timeout=int(timeout) + 60, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
     )
@@ -114,6 +116,11 @@ def wait_for_all(name: str) -> None:
     """Waits until every process has come to the point of this name."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)
+
+
+def _leave_signals_alone() -> None:
+    """Keeps JAX from handling SIGTERM itself, which would not end this process."""
+    jax.config.update("jax_enable_preemption_service", False)
 
 
 def _gather(port: int, num_processes: int, timeout: float, end: float) -> None:

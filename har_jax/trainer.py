@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import config_dict
 
-from har_jax import seeds
+from har_jax import interruption, seeds
 from har_jax.build import make_method, make_place, num_steps
 from har_jax.config import TEXT_MODELS
 from har_jax.data import DataError, Examples, TrainingData, load
@@ -54,6 +54,7 @@ class Trainer:
           DataError: if they cannot be, or are not what the network takes.
         """
         config = self.config
+        interruption.check()
         data = load(
             config.data.source,
             config.data.noise,
@@ -64,6 +65,7 @@ class Trainer:
             validation_fraction=config.data.validation_fraction,
             reads="texts" if config.model.name in TEXT_MODELS else "images",
         )
+        interruption.check()
         _check_channels(config, data)
         made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
         for key, value in data.summary().items():

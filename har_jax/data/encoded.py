@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from har_jax.data.decoding import Crop, File
 from har_jax.data.examples import DataError
+from har_jax.interruption import checked
 
 OnUnreadable = Literal["stop", "skip"]
 """What to do with an image that cannot be decoded."""
@@ -114,7 +115,7 @@ class ImageFiles(EncodedImages):
           DataError: if one is not there, and such files are not to be skipped.
         """
         sha = hashlib.sha256()
-        for path in self.names:
+        for path in checked(self.names):
             try:
                 size = os.stat(self.root / path).st_size
             except OSError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from har_jax.data.examples import DataError
 from har_jax.data.listing import TEST_NAMES, Listing
+from har_jax.interruption import checked
 
 SUFFIXES = frozenset(
     (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
@@ -62,7 +63,7 @@ def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
         real = os.path.realpath(place)
         if real in above:  # a link that leads back
             return
-        for entry in sorted(place.iterdir()):
+        for entry in checked(sorted(place.iterdir())):
             if entry.name.startswith("."):
                 continue
             if entry.is_dir():

@@ -19,6 +19,7 @@ from har_jax.data.noise import exchange_within_groups, flip_classes
 from har_jax.data.sources import Kind, Place, open_source
 from har_jax.data.splits import stratified_split
 from har_jax.data.texts import Vocabulary, are_texts
+from har_jax.interruption import checked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +69,7 @@ class TrainingData:
         words = self.vocabulary and self.vocabulary.words
         sha = hashlib.sha256(json.dumps([self.class_names, self.group_names, words]).encode())
         for examples in (self.train, self.test, *self.others.values()):
-            for array in (examples.inputs, examples.labels, examples.group_ids()):
+            for array in checked((examples.inputs, examples.labels, examples.group_ids())):
                 if isinstance(array, EncodedImages):
                     sha.update(array.checksum())
                     continue

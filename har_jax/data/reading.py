@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from har_jax.data.decoding import File, center_square, decode_square, random_part
 from har_jax.data.encoded import EncodedImages, Reading
 from har_jax.data.examples import DataError
-from har_jax.interruption import end_with_parent
+from har_jax.interruption import SIGNALS, end_with_parent
 
 _AHEAD = 4  # batches that are decoded before they are asked for
 
@@ -95,8 +95,9 @@ def read(
 
 
 def _begin_worker(*_: int) -> None:
-    """Leaves Ctrl-C to the process that asks for images, and ends with it, however it ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Leaves signals to the process that asks for images, and ends with it, however it ends."""
+    for number in SIGNALS:  # which a scheduler sends to all processes of a job
+        signal.signal(number, signal.SIG_IGN)
     end_with_parent()
 
 

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from har_jax.data.decoding import File, decode_image
 from har_jax.data.encoded import EncodedImages, Reading
 from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.interruption import checked
 
 _READ_AT_ONCE = 1000
 
@@ -107,7 +108,7 @@ class PreparedData:
     def _examples(self, split: str, *encoded: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """All examples of a split, numbered, with some features left encoded."""
         source = _open_split(self.builder, split, encoded)
-        for start in range(0, len(source), _READ_AT_ONCE):
+        for start in checked(range(0, len(source), _READ_AT_ONCE)):
             rows = range(start, min(start + _READ_AT_ONCE, len(source)))
             try:
                 examples = source.__getitems__(rows)

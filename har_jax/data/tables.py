@@ -7,6 +7,7 @@ import warnings
 
 from har_jax.data.examples import DataError
 from har_jax.data.listing import TEST_NAMES, Listing
+from har_jax.interruption import checked
 
 _LONGEST = 10**8  # characters of a text
 
@@ -40,7 +41,7 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
                     f"{' and '.join(sorted(missing))}{' (or text)' if item in missing else ''}"
                 )
             needed = ("label", *({"path", "group", "split"} & set(columns)))
-            for row in rows:
+            for row in checked(rows):
                 where = f"line {rows.line_num} of {table}"
                 for name in needed:
                     if not (row[name] or "").strip():

@@ -12,6 +12,7 @@ from jaxtyping import Int
 
 from har_jax.data.examples import DataError
 from har_jax.files import write_text
+from har_jax.interruption import checked
 from har_jax.models.bilstm import PADDING, UNKNOWN
 
 _SPECIAL = ("<padding>", "<unknown>")  # of the ids PADDING and UNKNOWN
@@ -55,7 +56,7 @@ class Vocabulary:
             raise ValueError(f"a vocabulary of {size} has no words: {len(_SPECIAL) + 1} at least")
         words, texts = _vectorizer(max_features=size - len(_SPECIAL)), _several(texts)
         try:
-            words.fit(texts)
+            words.fit(checked(texts))
         except ValueError as error:  # of scikit-learn, for an empty vocabulary
             raise DataError("there is no word in any of the training texts") from error
         return cls((*_SPECIAL, *words.get_feature_names_out().tolist()))
@@ -83,7 +84,7 @@ class Vocabulary:
         if length < 1:
             raise ValueError(f"rows of length {length} hold no word: 1 at least")
         rows = []
-        for text in _several(texts):
+        for text in checked(_several(texts)):
             ids = [self._ids.get(word, UNKNOWN) for word in _words(text)[-length:]] or [UNKNOWN]
             rows.append(ids + [PADDING] * (length - len(ids)))
         return np.array(rows, np.int32).reshape(len(rows), length)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from har_jax.data.examples import DataError
 from har_jax.data.folders import images_in
 from har_jax.data.listing import Listing
+from har_jax.interruption import checked
 
 SUBSETS = {
     "mini": (("google",), 50),  # the first 50 classes of Google's part: Jiang et al. 2018
@@ -89,7 +90,7 @@ def list_imagenet(root: pathlib.Path, synsets: Sequence[str]) -> Listing:
 
 
 def _entries(path: pathlib.Path, synsets: list[str]) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(checked(_lines(path)), start=1):
         name, _, label = line.rpartition(" ")
         if not name or not label.isdigit() or int(label) >= len(synsets):
             raise DataError(

@@ -7,6 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from har_jax import interruption
 from har_jax.registry import METHODS
 from har_jax.report.results import Inputs, kinds_of_examples
 
@@ -84,6 +85,7 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
 
 def svg(figure: Figure) -> str:
     """A figure as SVG text, the same every time."""
+    interruption.check()  # of some figures, each of which takes a while
     buffer = io.StringIO()
     # A fixed salt and no date: the same experiment gives the same page. Names that come
     # from data are drawn as they are, not read as mathematics.

@@ -21,7 +21,7 @@ from har_jax import recipes
 from har_jax.config import ConfigError
 from har_jax.data.examples import DataError
 from har_jax.files import write_json, write_text
-from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, end_in_time
+from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, check, end_at_once, end_in_time
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> None:
         grid.check()
         grid.find_data()
         results = _reproduce(grid, options, shlex.join(arguments))
+        end_at_once()
+        check()
     except ConfigError as error:
         stop(str(error))
     except (StageError, DataError, OSError) as error:

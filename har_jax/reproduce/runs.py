@@ -8,15 +8,19 @@ import multiprocessing
 import os
 import pathlib
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from absl import logging
 from ml_collections import config_dict
 
+from har_jax import interruption
 from har_jax.experiment import Experiment
 from har_jax.interruption import SECONDS_TO_SAVE, end_with_parent
 from har_jax.train.compilation import use_compilation_cache
+
+_SECONDS_BETWEEN_CHECKS = 0.2
 
 Results = Mapping[str, Any]
 """What a run's ``results.json`` holds."""
@@ -52,12 +56,23 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
     begun, results = time.monotonic(), {}
     with _pool(jobs) as pool:
         futures = {pool.submit(_execute_logged, run): run.workdir for run in runs}
-        for done in concurrent.futures.as_completed(futures):
+        for done in _as_completed(futures):
             results[futures[done]] = done.result()
             minutes = (time.monotonic() - begun) / 60
             count = f"{len(results)} of {len(runs)} runs"
             print(f"{futures[done]}: done, {count} after {minutes:.1f} min", flush=True)
     return [results[run.workdir] for run in runs]
+
+
+def _as_completed(futures: Iterable[Future]) -> Iterator[Future]:
+    """As that of ``concurrent.futures``, but left when a signal comes."""
+    pending = set(futures)
+    while pending:
+        done, pending = concurrent.futures.wait(
+            pending, _SECONDS_BETWEEN_CHECKS, concurrent.futures.FIRST_COMPLETED
+        )
+        interruption.check()
+        yield from done
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float, Int, Num
 
+from har_jax import interruption
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
 from har_jax.data.reading import read
@@ -52,11 +53,16 @@ class ByExample:
         )
 
     def __call__(self, variables: Mapping[str, Any], examples: Examples) -> Columns:
-        """The results for all ``examples``, in order; NaN or -1 where one could not be read."""
+        """The results for all ``examples``, in order; NaN or -1 where one could not be read.
+
+        Raises:
+          Interrupted: between two batches, if a command was asked to end.
+        """
         size = len(examples)
         rows_of = functools.partial(_rows_of, size, self._batch_size)
         parts: list[Columns] = []
         for batch, (inputs, readable) in enumerate(self._inputs(examples, rows_of)):
+            interruption.check()
             rows = inputs, examples.labels[rows_of(batch)[self._own]], readable
             placed = place_own_rows(self._mesh, rows, ROWS)
             results = {k: np.array(v) for k, v in self._fun(variables, *placed).items()}

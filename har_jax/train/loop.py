@@ -82,6 +82,7 @@ def fit(
       CheckpointError: if a checkpoint cannot be saved, or none restored.
       ValueError: if the folder holds a run of more steps.
     """
+    interruption.check()  # before what takes long to compile
     mesh = mesh or data_mesh(jax.devices()[:1])
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
