@@ -1,8 +1,10 @@
 """What is on disk is a whole checkpoint or none, and no damage goes unseen."""
 
+import json
 import pathlib
 import re
 import shutil
+import tempfile
 import warnings
 
 import chex
@@ -11,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from har_jax.train import checkpoints as module
 from har_jax.train.checkpoints import CheckpointError, Checkpoints
 
 
@@ -40,6 +43,75 @@ def test_a_relative_folder(tmp_path, monkeypatch):
     with Checkpoints(pathlib.Path("here")) as checkpoints:
         checkpoints.save(1, tree_of(1))
         assert checkpoints.latest() == tmp_path / "here" / "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("run[1]", "[[]", "a[!b]", "back\\slash", "with space", "100%", "%20", "a#b", "what?"),
+        *(
+            "st*r",
+            "{a,b}",
+            "über 日本",
+            "quo'te",
+            'dq"uote',
+            "new\nline",
+            "x" * 250,
+            "gs:/b",
+            "a=b,c",
+        ),
+        *("a;b", "$HOME", "~", "-a"),
+    ],
+)
+def test_a_folder_may_have_any_name(tmp_path, name):
+    folder = tmp_path / name
+    with Checkpoints(folder) as checkpoints:
+        assert checkpoints.restore_latest(tree_of(0)) is None
+        checkpoints.save(1, tree_of(1))
+    with Checkpoints(folder) as checkpoints:
+        chex.assert_trees_all_equal(checkpoints.restore_latest(tree_of(0)), tree_of(1))
+    assert [path.name for path in folder.iterdir()] == ["1"]
+
+
+def test_a_folder_may_be_a_link_or_relative_and_links_to_it_are_removed(tmp_path, monkeypatch):
+    (tmp_path / "to[1]").mkdir()
+    (tmp_path / "from").symlink_to(tmp_path / "to[1]")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "from")
+    with Checkpoints(pathlib.Path("here[2]")) as checkpoints:
+        checkpoints.save(1, tree_of(1))
+        assert checkpoints.latest() == tmp_path / "to[1]" / "here[2]" / "1"
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_folder_that_cannot_be_saved_in_is_refused_before_training(tmp_path, monkeypatch):
+    (tmp_path / "[1]").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "[1]"))
+    with (
+        Checkpoints(tmp_path / "a[2]") as checkpoints,
+        pytest.raises(
+            CheckpointError, match=r"Orbax cannot save in .*a\[2\], nor by way of .*\[1\]"
+        ),
+    ):
+        checkpoints.restore_latest(tree_of(0))
+
+
+def test_a_save_that_cannot_be_read_again_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_LITERAL", re.compile(r".*", re.DOTALL))
+    with (
+        Checkpoints(tmp_path / "run[1]") as checkpoints,
+        pytest.raises(CheckpointError, match=r"of step 1 cannot be saved in .*run\[1\] \("),
+    ):
+        checkpoints.save(1, tree_of(1))
+    monkeypatch.setattr(module, "_load", lambda path, like: {**like, "a": like["a"] + 1})
+    with (
+        Checkpoints(tmp_path / "run") as checkpoints,
+        pytest.raises(CheckpointError, match="what is read from it again is not what was written"),
+    ):
+        checkpoints.save(1, tree_of(1))
+    with pytest.warns(UserWarning, match="1 is an incomplete checkpoint"):
+        Checkpoints(tmp_path / "run")
 
 
 class TestDamage:
@@ -85,6 +157,19 @@ class TestDamage:
         ):
             checkpoints.restore_latest(tree_of(0))
         assert sorted(path.name for path in directory.iterdir()) == ["1", "2"]
+
+    def test_a_part_that_was_never_saved_is_no_matter_of_versions(self, directory):
+        for path in (directory / "1", directory / "2"):
+            for file in path.glob("state/**/d/*"):
+                file.unlink()
+            files = json.loads((path / "digests.json").read_text())
+            left = {name: digest for name, digest in files.items() if (path / name).exists()}
+            (path / "digests.json").write_text(json.dumps(left))
+        with (
+            pytest.raises(CheckpointError, match="2 lacks a part of what was to be saved"),
+            Checkpoints(directory) as checkpoints,
+        ):
+            checkpoints.restore_latest(tree_of(0))
 
     def test_a_whole_one_of_another_tree_is_kept(self, directory):
         other = {"b": jnp.zeros(3)}

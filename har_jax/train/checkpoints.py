@@ -4,11 +4,14 @@ import contextlib
 import hashlib
 import json
 import pathlib
+import re
 import shutil
+import tempfile
 import warnings
 from typing import Any
 
 import jax
+import numpy as np
 from jaxtyping import PyTree
 from orbax.checkpoint import v1 as ocp
 
@@ -16,6 +19,9 @@ from har_jax.files import write_json
 from har_jax.processes import is_first, wait_for_all
 
 _DIGESTS = "digests.json"  # of a checkpoint's files; written last
+_INDEX = "state/manifest.ocdbt"  # of its arrays, without which none of them is found
+# What Orbax and TensorStore take as it is: they read [a] as a pattern, \ as / and gs:/ as a scheme.
+_LITERAL = re.compile(r"(?!.*:/)[\w\s./:;,=+@%#~^&(){}'\"!$|<>-]*")
 
 
 class CheckpointError(OSError):
@@ -35,6 +41,7 @@ class Checkpoints:
         self._directory = directory.resolve()  # Orbax takes no relative path
         self._keep = keep
         self._checkpointer: ocp.training.Checkpointer | None = None
+        self._link: tempfile.TemporaryDirectory | None = None
         # Orbax would take any folder of a step for a checkpoint, even an empty one.
         incomplete = [path for path in self._steps() if not (path / _DIGESTS).exists()]
         wait_for_all("checkpoints listed")
@@ -60,6 +67,7 @@ class Checkpoints:
         Raises:
           CheckpointError: if all are damaged, or one that is whole does not fit ``like``.
         """
+        folder = self._as_orbax_takes_it()  # fails before anything is trained
         damage = {path: _damage(path) for path in self._steps()}
         wait_for_all("checkpoints checked")
         whole = [path for path, what in damage.items() if not what]
@@ -81,35 +89,44 @@ class Checkpoints:
                 )
         if not whole:
             return None
-        abstract = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like
-        )
         try:
-            return ocp.load(whole[0], abstract)
+            return _load(folder / whole[0].name, like)
         except Exception as error:  # Orbax has many types for a tree of another structure
+            if isinstance(error, FileNotFoundError) or "NOT_FOUND" in str(error):
+                raise CheckpointError(
+                    f"the checkpoint {whole[0]} lacks a part of what was to be saved "
+                    f"({_in_short(error)}): delete that folder to go on from one before, or take "
+                    "another --workdir"
+                ) from error
             raise CheckpointError(
                 f"the checkpoint {whole[0]} is whole, but does not fit what is trained now "
                 f"({_in_short(error)}): it may be of another version; take another --workdir"
             ) from error
 
     def save(self, step: int, tree: PyTree) -> None:
-        """Saves ``tree``; returns when it is on disk.
+        """Saves ``tree``; returns when it is on disk. The first one is read again, and compared.
 
         Raises:
           CheckpointError: if it cannot be; earlier checkpoints are as they were.
         """
         try:
+            is_a_first, folder = self._checkpointer is None, self._as_orbax_takes_it()
             if self._checkpointer is None:
                 self._checkpointer = ocp.training.Checkpointer(
-                    self._directory,
+                    folder,
                     save_decision_policy=ocp.training.save_decision_policies.FixedIntervalPolicy(1),
                     preservation_policy=ocp.training.preservation_policies.LatestN(self._keep),
                     cleanup_tmp_directories=True,
                 )
             self._checkpointer.save(step, tree)
             path = self._directory / str(step)
+            names = _files(path)
+            if _INDEX not in names:
+                raise OSError(f"{_INDEX} was not written")
+            if is_a_first and not _equal(_load(folder / str(step), tree), tree):
+                raise OSError("what is read from it again is not what was written")
             if is_first():
-                write_json(path / _DIGESTS, {name: _digest(path / name) for name in _files(path)})
+                write_json(path / _DIGESTS, {name: _digest(path / name) for name in names})
         except Exception as error:  # Orbax has many types for a full disk
             raise CheckpointError(
                 f"the checkpoint of step {step} cannot be saved in {self._directory} "
@@ -124,6 +141,24 @@ class Checkpoints:
         if self._checkpointer is not None:
             with contextlib.suppress(Exception):  # which raises once more what `save` raised
                 self._checkpointer.close()
+        if self._link is not None:
+            self._link.cleanup()
+
+    def _as_orbax_takes_it(self) -> pathlib.Path:
+        """The folder, by way of a link where its own path would be read as something else."""
+        if _LITERAL.fullmatch(str(self._directory)):
+            return self._directory
+        if self._link is None:
+            self._link = tempfile.TemporaryDirectory(prefix="har_jax-")
+            self._directory.mkdir(parents=True, exist_ok=True)
+            (pathlib.Path(self._link.name) / "checkpoints").symlink_to(self._directory)
+        path = pathlib.Path(self._link.name) / "checkpoints"
+        if not _LITERAL.fullmatch(str(path)):
+            raise CheckpointError(
+                f"Orbax cannot save in {self._directory}, nor by way of {path}: take a --workdir, "
+                "or a $TMPDIR, without brackets and the like"
+            )
+        return path
 
     def _steps(self) -> list[pathlib.Path]:
         """The folders of checkpoints, from the newest to the oldest."""
@@ -135,6 +170,8 @@ def _damage(path: pathlib.Path) -> str:
     """What is wrong with a checkpoint's files; nothing if they are what was written."""
     try:
         expected = dict(json.loads((path / _DIGESTS).read_text()))
+        if _INDEX not in expected:
+            return f"{_INDEX} is missing"
         for name, digest in expected.items():
             if _digest(path / name) != digest:
                 return f"{name} is not what was written"
@@ -143,6 +180,20 @@ def _damage(path: pathlib.Path) -> str:
     except (OSError, ValueError, TypeError) as error:
         return f"{_DIGESTS} cannot be read: {_in_short(error)}"
     return ""
+
+
+def _load(path: pathlib.Path, like: PyTree) -> Any:
+    """A checkpoint's tree, placed as another."""
+    abstract = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), like
+    )
+    return ocp.load(path, abstract)
+
+
+def _equal(one: PyTree, other: PyTree) -> bool:
+    """Whether two trees that are placed alike hold the same bits, in what lies here of them."""
+    bits = lambda leaf: [np.asarray(part.data).tobytes() for part in leaf.addressable_shards]
+    return all(bits(a) == bits(b) for a, b in zip(*map(jax.tree.leaves, (one, other)), strict=True))
 
 
 def _files(path: pathlib.Path) -> list[str]:
