@@ -31,7 +31,12 @@ from har_jax import interruption, seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
+<<<<<<< HEAD
 from har_jax.files import damaged, read_arrays, write_arrays, write_json
+=======
+from har_jax.data.splits import FEWER_THAN_FOLDS
+from har_jax.files import read_arrays, write_arrays, write_json
+>>>>>>> 85ea772 (Warnings about the data are heard)
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
@@ -158,9 +163,10 @@ class Experiment:
                     raise DataError(f"config.estimate.{key}={value!r} is no file")
             _ = self._foreign_out_of_sample
         elif self._estimates:
+            labels = self._data.train.labels  # loaded out here, where its own warnings are heard
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # which are told when the models are trained
-                held_out_parts(self._config, self._data.train.labels)
+                warnings.filterwarnings("ignore", FEWER_THAN_FOLDS)  # told by who trains the models
+                held_out_parts(self._config, labels)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
             folder.refuse_other_data(self._digest)
 

@@ -84,7 +84,8 @@ def estimate(
         )
     _warn_of_small_groups(pooled, names)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of small groups: what holds for all folds is told above
+        # Of small groups: what holds for all folds is told above.
+        warnings.filterwarnings("ignore", r"groups \[.*\] have no (training|validation) example")
         folds = tuple(
             group_statistics(groups, groups[index[fold == part]], wrong[fold == part], ids=ids)
             for part in np.unique(fold)

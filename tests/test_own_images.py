@@ -124,6 +124,21 @@ def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path, c
     assert all("/00" in path for path in missing)
 
 
+def test_what_is_odd_about_data_is_told_with_methods_that_estimate(root, tmp_path):
+    paths = sorted(str(path.relative_to(root)) for path in root.glob("*/*"))
+    lines = [f"{path},{path.split('/')[0]},train" for path in paths if path[:3] != "eel"]
+    lines += [lines[0], *(f"{path},eel,test" for path in paths if path[:3] == "eel")]
+    (tmp_path / "labels.csv").write_text("\n".join(["path,label,split", *lines]))
+    config = own("csv", root=str(root), table=str(tmp_path / "labels.csv"))
+    config.pretrain.fraction = 0.999  # which ends the run as soon as its data are there
+    with (
+        pytest.warns(UserWarning, match="lists 1 files again that it has listed before"),
+        pytest.warns(UserWarning, match="no training example is of class eel"),
+        pytest.raises(DataError, match=r"config.pretrain.fraction=0.999 of 33 .* leaves no"),
+    ):
+        Experiment(config, tmp_path / "run").run()
+
+
 def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
     root, tmp_path, cut_after_saving
 ):

@@ -8,6 +8,9 @@ from jaxtyping import Int
 
 from har_jax.data.examples import DataError
 
+FEWER_THAN_FOLDS = r"classes \[.*\] have \[.*\] examples, fewer than the"
+"""How the warning of :func:`stratified_folds` begins, as a regular expression."""
+
 
 def stratified_split(
     labels: Int[np.ndarray, " n"], first_size: int, seed: int
@@ -93,6 +96,7 @@ def stratified_folds(
             stacklevel=2,
         )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the same, of the smallest class only
+        # The same, of the smallest class only.
+        warnings.filterwarnings("ignore", "The least populated class in y", module="sklearn")
         splits = StratifiedKFold(folds, shuffle=True, random_state=seed).split(labels, labels)
         return [held_out for _, held_out in splits]
