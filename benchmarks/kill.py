@@ -1,12 +1,12 @@
 """Kills the main job again and again, and looks whether what it leaves is what it would have been.
 
-python -m benchmarks.kill [--kills=24] [--interrupts=6] [--seed=0]
+python -m benchmarks.kill [--kills=24] [--interrupts=10] [--seed=0]
 
 Runs a small job once without interruption. Then again and again, each time in another workdir,
 killed (SIGKILL) while it trains, estimates, evaluates, reports or writes a checkpoint, and begun
-again until it is complete; likewise with SIGTERM and Ctrl-C, which have to end it within 10
-seconds. Parameters, optimizer states, metrics, predictions and the report have to be those of the
-first run, bit for bit.
+again until it is complete; likewise with SIGTERM and Ctrl-C at random moments, which have to end
+it within 10 seconds, and never with status 0. Parameters, optimizer states, metrics, predictions
+and the report have to be those of the first run, bit for bit.
 """
 
 import argparse
@@ -41,7 +41,7 @@ JOB = (
     "--config.checkpoint_every=5",
 )
 TRAINED = ("pretrain", "train/erm", "train/har")
-# What is waited for before the signal: a stage, whether it is saving, and seconds more at most.
+# What is waited for before a kill: a stage, whether it is saving, and seconds more at most.
 MOMENTS = (
     ("pretrain", False, 2.0),
     ("pretrain", True, 0.02),
@@ -55,24 +55,18 @@ MOMENTS = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
-    """How a signal ended a job.
+class Killed:
+    """When a job was killed.
 
     Attributes:
-      number: The signal.
       stage: What was under way.
       saving: Whether a checkpoint was half written.
       code: The exit status.
-      seconds: From the signal to the end.
-      said: The last line of the standard error.
     """
 
-    number: signal.Signals
     stage: str
     saving: bool
     code: int
-    seconds: float
-    said: str
 
 
 def start(job: tuple[str, ...], workdir: pathlib.Path) -> subprocess.Popen:
@@ -82,14 +76,13 @@ def start(job: tuple[str, ...], workdir: pathlib.Path) -> subprocess.Popen:
     return subprocess.Popen(command, cwd=ROOT, **streams)
 
 
-def interrupt(
+def kill(
     job: tuple[str, ...],
     workdir: pathlib.Path,
     moment: tuple[str, bool, float],
-    number: signal.Signals,
     rng: random.Random,
-) -> Ended | None:
-    """Starts a job and ends it at some moment; None if it was complete before."""
+) -> Killed | None:
+    """Starts a job and kills it at some moment; None if it was complete before."""
     stage, saving, more = moment
     folder = workdir / stage
     due: Callable[[], bool] = folder.exists
@@ -104,17 +97,13 @@ def interrupt(
     while not due() and process.poll() is None:
         time.sleep(0.0005)
     time.sleep(rng.uniform(0, more))
-    process.send_signal(number)
-    begun = time.perf_counter()
-    said = process.communicate()[1].splitlines()
-    seconds = time.perf_counter() - begun
+    process.kill()
+    process.communicate()
     if process.returncode == 0:
         return None
-    under_way = next((each for each in STAGES if not _is_complete(workdir / each)), "report")
+    under_way = next((each for each in STAGES if not is_complete(workdir / each)), "report")
     half_written = any(workdir.glob(f"{under_way}/checkpoints/*tmp*"))
-    return Ended(
-        number, under_way, half_written, process.returncode, seconds, said[-1] if said else ""
-    )
+    return Killed(under_way, half_written, process.returncode)
 
 
 def finish(job: tuple[str, ...], workdir: pathlib.Path) -> None:
@@ -130,7 +119,7 @@ def contents(workdir: pathlib.Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for path in workdir.rglob("*"):
         name = str(path.relative_to(workdir))
-        if path.name in ("metrics.jsonl", "results.json", "index.html"):
+        if path.name in ("metrics.jsonl", "results.json", "index.html") or path.suffix == ".csv":
             found[name] = path.read_bytes()
         elif path.suffix == ".npz":
             found[name] = {key: _bits(array) for key, array in read_arrays(path).items()}
@@ -149,7 +138,7 @@ def _bits(array: np.ndarray) -> tuple[str, tuple[int, ...], bytes]:
     return array.dtype.str, array.shape, array.tobytes()
 
 
-def _is_complete(folder: pathlib.Path) -> bool:
+def is_complete(folder: pathlib.Path) -> bool:
     try:
         return json.loads((folder / "stage.json").read_text())["complete"]
     except FileNotFoundError:
@@ -157,57 +146,80 @@ def _is_complete(folder: pathlib.Path) -> bool:
 
 
 def trials(
-    folder: pathlib.Path, signals: list[signal.Signals], seed: int
-) -> Iterator[tuple[pathlib.Path, list[Ended]]]:
-    """Jobs that were ended by the signals, one after the other, and then finished."""
+    folder: pathlib.Path, kills: int, seed: int
+) -> Iterator[tuple[pathlib.Path, list[Killed]]]:
+    """Jobs that were killed so many times in all, and then finished."""
     rng, job = random.Random(seed), 0
-    while signals:
-        workdir, ended, job = folder / str(job), [], job + 1
+    while kills:
+        workdir, killed, job = folder / str(job), [], job + 1
         for moment in MOMENTS:
-            if signals and (result := interrupt(JOB, workdir, moment, signals[0], rng)):
-                ended.append(result)
-                signals = signals[1:]
+            if kills and (result := kill(JOB, workdir, moment, rng)):
+                killed.append(result)
+                kills -= 1
         finish(JOB, workdir)
-        yield workdir, ended
+        yield workdir, killed
 
 
 def main() -> None:
+    # Here, since that module imports this one.
+    from benchmarks import interrupt
+
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=24, help="how many SIGKILLs (24)")
-    parser.add_argument("--interrupts", type=int, default=6, help="SIGTERMs and SIGINTs (6)")
+    parser.add_argument("--interrupts", type=int, default=10, help="SIGTERMs and SIGINTs (10)")
     parser.add_argument("--seed", type=int, default=0, help="of the moments (0)")
     options = parser.parse_args()
-    polite = [(signal.SIGTERM, signal.SIGINT)[i % 2] for i in range(options.interrupts)]
+    # What a shell starts in the background ignores Ctrl-C, and so would the jobs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    killed: list[Killed] = []
+    asked: list[interrupt.Asked] = []
+    jobs = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        finish(JOB, folder / "whole")
-        expected, everything, jobs = contents(folder / "whole"), [], 0
-        for signals in ([signal.SIGKILL] * options.kills, polite):
-            for workdir, ended in trials(folder / signals[0].name, signals, options.seed):
-                found = contents(workdir)
-                differing = [
-                    key for key in {**expected, **found} if expected.get(key) != found.get(key)
-                ]
-                if differing:
-                    sys.exit(f"{workdir} differs in {', '.join(differing)}")
-                everything += ended
-                jobs += 1
-    for result in everything:
-        late = result.number != signal.SIGKILL and result.seconds > 10
-        if result.code == 0 or late:
-            sys.exit(f"this is not how a job is to end: {result}")
-    print("| signal | under way | times | of these within a save | longest until the end, s |")
-    print("| --- | --- | --- | --- | --- |")
-    groups = collections.defaultdict(list)
-    for result in everything:
-        groups[result.number.name, result.stage].append(result)
-    for (number, stage), results in sorted(groups.items()):
-        saving = sum(result.saving for result in results)
-        longest = max(result.seconds for result in results)
-        print(f"| {number} | {stage} | {len(results)} | {saving} | {longest:.1f} |")
+        if options.kills:
+            finish(JOB, folder / "whole")
+            expected = contents(folder / "whole")
+            for workdir, ended in trials(folder / "killed", options.kills, options.seed):
+                compare(workdir, expected)
+                killed, jobs = [*killed, *ended], jobs + 1
+        if options.interrupts:
+            steps, seconds = interrupt.measure(folder / "timed")
+            expected = contents(folder / "timed")
+            polite = [(signal.SIGTERM, signal.SIGINT)[i % 2] for i in range(options.interrupts)]
+            for workdir, those in interrupt.trials(
+                folder / "asked", polite, steps, seconds, options.seed
+            ):
+                compare(workdir, expected)
+                asked, jobs = [*asked, *those], jobs + 1
+                print(f"{len(asked)} of {options.interrupts}", file=sys.stderr, flush=True)
+    if killed:
+        print(table(killed), end="\n\n")
+    if asked:
+        print(interrupt.table(asked), end="\n\n")
     print(
-        f"\n{jobs} jobs, ended {len(everything)} times: all like the one that was not, bit for bit"
+        f"{jobs} jobs, ended {len(killed) + len(asked)} times: all like the one that was not, bit "
+        "for bit"
     )
+    if wrong := [each for each in asked if each.wrong]:
+        sys.exit("this is not how a job is to end:\n" + "\n".join(map(str, wrong)))
+
+
+def compare(workdir: pathlib.Path, expected: dict[str, object]) -> None:
+    """Ends the program if a job has left anything else than another."""
+    found = contents(workdir)
+    differing = [key for key in {**expected, **found} if expected.get(key) != found.get(key)]
+    if differing:
+        sys.exit(f"{workdir} differs in {', '.join(differing)}")
+
+
+def table(killed: list[Killed]) -> str:
+    """What was killed when, in Markdown."""
+    groups = collections.defaultdict(list)
+    for result in killed:
+        groups[result.stage].append(result.saving)
+    lines = ["| killed in | times | of these within a save |", "| --- | --- | --- |"]
+    lines += [f"| {stage} | {len(those)} | {sum(those)} |" for stage, those in groups.items()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -9,15 +10,24 @@ import time
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from benchmarks import kill
 from har_jax import config as har_config
-from har_jax.data.examples import DataError
+from har_jax import interruption
+from har_jax.data.encoded import ImageFiles, Reading
+from har_jax.data.examples import DataError, Examples
+from har_jax.data.folders import list_folder
+from har_jax.data.tables import list_table
+from har_jax.data.texts import Vocabulary
 from har_jax.experiment import Experiment
 from har_jax.files import read_arrays
+from har_jax.report.figures import svg
+from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import MetricsWriter
 from har_jax.workdir import StageError
 from tests import tiny_tfds
+from tests.own_images import write_folder
 
 ROOT = pathlib.Path(__file__).parent.parent
 TINY = (
@@ -44,7 +54,7 @@ def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, m
     kill.finish(TINY, tmp_path / "whole")
     expected = kill.contents(tmp_path / "whole")
     assert len(expected) == 13
-    for workdir, ended in kill.trials(tmp_path / "killed", [signal.SIGKILL] * 2, seed=0):
+    for workdir, ended in kill.trials(tmp_path / "killed", 2, seed=0):
         assert [result.code for result in ended] == [-9] * len(ended)
         found = kill.contents(workdir)
         assert found.keys() == expected.keys()
@@ -71,6 +81,90 @@ def test_a_signal_saves_and_ends_the_job_in_time(tmp_path, number):
     assert line == f"pretrain: goes on from step {saved}\n"
     process.kill()
     process.communicate()
+
+
+# Sends a signal from where an exception is printed and dropped: the callback of a weak reference.
+DROPPING = """
+import signal, sys, weakref
+from har_jax import main, workdir
+from har_jax.train import evaluate
+
+def signalled(owner, name, number):
+    function = getattr(owner, name)
+    def call(*arguments):
+        thing = set()
+        reference = weakref.ref(thing, lambda _: signal.raise_signal(number))
+        del thing
+        print("signal", file=sys.stderr)
+        return function(*arguments)
+    setattr(owner, name, call)
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "number"),
+    [
+        ("evaluate.ByExample, '__call__'", signal.SIGTERM),
+        ("workdir.StageFolder, 'finish'", signal.SIGINT),  # the last that a job does
+    ],
+)
+def test_a_signal_is_honoured_wherever_it_comes(tmp_path, place, number):
+    program = f"{DROPPING}signalled({place}, {int(number)})\nmain.run()"
+    command = [sys.executable, "-c", program, *TINY, f"--workdir={tmp_path}", "--stage=pretrain"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 128 + number, ended.stderr
+    message = f"har_jax: interrupted by {number.name}: the same command goes on from there"
+    assert ended.stderr.splitlines() == ["signal", message]
+    assert kill.is_complete(tmp_path / "pretrain") == ("finish" in place)
+
+
+def test_a_signal_during_imports_ends_the_process_without_a_word():
+    process = start()
+    maps = pathlib.Path(f"/proc/{process.pid}/maps")
+    while maps.exists() and "jaxlib" not in maps.read_text():  # is being imported
+        assert process.poll() is None, process.stderr.read()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert (process.returncode, said) == (-signal.SIGINT, "")
+
+
+def test_signals_that_were_ignored_at_the_start_stay_so():
+    program = (
+        "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from har_jax import interruption\n"
+        "interruption.end_in_time(9)\nsignal.raise_signal(signal.SIGHUP)\ninterruption.check()\n"
+        "interruption.end_at_once()\nsignal.raise_signal(signal.SIGHUP)\ninterruption.check()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+
+
+@pytest.fixture
+def noted(monkeypatch):
+    monkeypatch.setattr(interruption, "_came", [int(signal.SIGTERM)])
+
+
+def test_what_goes_over_many_examples_can_be_left(noted, tmp_path):
+    write_folder(tmp_path, {"a": 1})
+    images = ImageFiles(tmp_path, np.array(["a/000.jpg"]), Reading(size=8))
+    evaluate = ByExample(lambda variables, inputs, labels: {"label": labels}, 2)
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\nwords,a\n")
+    for leave in (
+        lambda: evaluate({}, Examples(np.zeros((3, 2)), np.zeros(3, np.int32))),
+        lambda: list_folder(tmp_path),
+        lambda: list_table(table, None),
+        images.checksum,
+        lambda: Vocabulary.of(["words"], 3),
+        lambda: svg(Figure()),
+    ):
+        with pytest.raises(interruption.Interrupted, match="interrupted by SIGTERM"):
+            leave()
+
+
+def test_an_interrupt_goes_from_one_process_to_another_as_it_is():
+    sent = pickle.loads(pickle.dumps(interruption.Interrupted(signal.SIGTERM)))
+    assert (sent.signal, str(sent)) == (signal.SIGTERM, "interrupted by SIGTERM")
 
 
 def test_a_process_that_does_not_come_to_its_end_is_ended():
