@@ -31,7 +31,7 @@ from har_jax.interruption import (
     end_in_time,
     received,
 )
-from har_jax.terminal import stop
+from har_jax.terminal import guard_output, stop
 from har_jax.workdir import STAGES, StageError
 
 _CONFIG = config_flags.DEFINE_config_file(
@@ -176,6 +176,7 @@ def _failing_file(error: Exception) -> str:
 
 def run() -> None:
     end_at_once()
+    guard_output()
     app.run(main, flags_parser=_parse)
 
 

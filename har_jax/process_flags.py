@@ -56,4 +56,4 @@ def join() -> None:
     else:
         return
     if not processes.is_first():
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+        sys.stdout = open(os.devnull, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115

@@ -1,8 +1,28 @@
-"""How commands end: with one line, and the status that says whose the mistake is."""
+"""How commands speak, which never fails them, and how they end: with one line and a status."""
 
+import io
 import os
 import sys
 from typing import NoReturn
+
+
+def guard_output() -> None:
+    """Lets nothing that is printed from here on fail the program.
+
+    What the encoding of standard output or error lacks is written with backslashes. Where nobody
+    reads them any more, or their disk is full, the rest goes nowhere, and the program goes on.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):  # None, where it was closed beforehand
+            guarded = _Output(
+                stream.buffer,
+                stream.encoding,
+                "backslashreplace",
+                line_buffering=stream.line_buffering,
+                write_through=stream.write_through,
+            )
+            setattr(sys, name, guarded)
 
 
 def stop(message: str, status: int = 2, *, at_once: bool = False) -> NoReturn:
@@ -16,6 +36,36 @@ def stop(message: str, status: int = 2, *, at_once: bool = False) -> NoReturn:
     """
     print(f"har_jax: {' '.join(message.split())}", file=sys.stderr, flush=True)
     if at_once:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+class _Output(io.TextIOWrapper):
+    """A standard stream that is given up in place of failing who writes to it."""
+
+    def write(self, text: str, /) -> int:
+        try:
+            return super().write(text)
+        except OSError as error:
+            self._give_up(error)
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            super().flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        # What is buffered goes there too, so that Python can flush it at its end.
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), self.fileno())
+        if self is sys.stdout:
+            print(
+                f"har_jax: warning: standard output is lost ({error.strerror}): the run goes on "
+                "without",
+                file=sys.stderr,
+                flush=True,
+            )

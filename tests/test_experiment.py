@@ -23,11 +23,11 @@ TINY = (
 )
 
 
-def har(*arguments, devices=1):
+def har(*arguments, devices=1, **environment):
     return subprocess.run(
         [sys.executable, "-m", "har_jax.main", *arguments],
         cwd=ROOT,
-        env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices)},
+        env={**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), **environment},
         capture_output=True,
         text=True,
         timeout=300,
@@ -92,6 +92,16 @@ class TestMainJob:
         for link in ("src=", "<link", "<script", "@import", "url(http"):
             assert link not in page
         assert "3 (noisy, rare)" in page
+
+    def test_a_terminal_of_another_encoding_fails_no_stage(self, finished, tmp_path):
+        workdir = tmp_path / "copy"
+        shutil.copytree(finished[0], workdir)
+        shutil.rmtree(workdir / "report")
+        run = har(*TINY, f"--workdir={workdir}", PYTHONIOENCODING="ascii")
+        assert run.returncode == 0, run.stderr
+        assert r" \xb1 " in run.stdout
+        page = (finished[0] / "report" / "index.html").read_bytes()
+        assert (workdir / "report" / "index.html").read_bytes() == page
 
     def test_a_second_run_skips_everything(self, finished):
         before = (finished[0] / "report" / "results.json").read_bytes()

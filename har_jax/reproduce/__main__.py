@@ -25,7 +25,7 @@ from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, check, end_at_onc
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
-from har_jax.terminal import stop
+from har_jax.terminal import guard_output, stop
 from har_jax.workdir import StageError
 
 SCALES = {
@@ -134,4 +134,5 @@ def _machine() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    guard_output()
     main(sys.argv[1:])

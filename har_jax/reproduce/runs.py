@@ -110,7 +110,11 @@ def _begin_process(slots: Any, jobs: int) -> None:
 
 def _execute_logged(run: Run) -> Results | None:
     run.workdir.mkdir(parents=True, exist_ok=True)
-    with (run.workdir / "log.txt").open("a", buffering=1) as log, contextlib.redirect_stdout(log):
+    path, errors = run.workdir / "log.txt", "backslashreplace"
+    with (
+        path.open("a", buffering=1, encoding="utf-8", errors=errors) as log,
+        contextlib.redirect_stdout(log),
+    ):
         return _execute(run)
 
 
