@@ -31,12 +31,9 @@ from har_jax import interruption, seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
-<<<<<<< HEAD
-from har_jax.files import damaged, read_arrays, write_arrays, write_json
-=======
 from har_jax.data.splits import FEWER_THAN_FOLDS
 from har_jax.files import read_arrays, write_arrays, write_json
->>>>>>> 85ea772 (Warnings about the data are heard)
+from har_jax.files import damaged, read_arrays, write_arrays, write_json
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
@@ -48,6 +45,7 @@ from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
 from har_jax.train.evaluate import ByExample
+from har_jax.train.mesh import open_devices
 from har_jax.train.metrics import read_metrics
 from har_jax.train.predictions import to_table, write_table
 from har_jax.trainer import Trainer
@@ -113,6 +111,7 @@ class Experiment:
           StageError: if a folder was made from another config or from other data, or an earlier
             stage is missing.
           LockError: if another process is at work in the workdir, or it cannot be written to.
+          DeviceError: if JAX cannot open the devices that it was told to take.
           Interrupted: if a signal came, at points from which the same call goes on.
         """
         asked = lambda entry: entry.stage != "predict" if stage is None else entry.stage == stage
@@ -126,6 +125,7 @@ class Experiment:
                 f"--stage={stage} is not needed by any of config.methods={self._config.methods}"
             )
         refuse_differences([f for entry in entries for f in (*entry.needs, entry.folder)])
+        open_devices()
         made = {entry.folder for entry in entries}
         for needed in (need for entry in entries for need in entry.needs):
             if needed not in made and not needed.is_complete():

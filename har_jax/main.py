@@ -58,7 +58,8 @@ def main(_: list[str]) -> None:
     if _DETERMINISTIC.value:
         make_deterministic()
     use_compilation_cache()
-    warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {message}\n"
+    one_line = lambda message: " ".join(str(message).split())
+    warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {one_line(message)}\n"
     name = pathlib.Path(config_flags.get_config_filename(flags.FLAGS["config"])).stem
     workdir = pathlib.Path(os.path.expanduser(_WORKDIR.value or f"runs/{name}"))
     if "://" in str(_WORKDIR.value):

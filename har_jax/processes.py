@@ -14,7 +14,29 @@ from jax.experimental import multihost_utils
 
 HEARTBEAT_SECONDS = 30  # after which a process that is silent counts as gone
 
-
+# What each sets for every process that it starts, all of which JAX reads.
+_SCHEDULERS = {
+    "Slurm": (
+        "srun",
+        (
+            "SLURM_JOB_ID",
+            "SLURM_STEP_NODELIST",
+            "SLURM_NTASKS",
+            "SLURM_PROCID",
+            "SLURM_LOCALID",
+        ),
+    ),
+    "Open MPI": (
+        "mpirun",
+        (
+            "OMPI_MCA_orte_hnp_uri",
+            "OMPI_COMM_WORLD_SIZE",
+            "OMPI_COMM_WORLD_RANK",
+            "OMPI_COMM_WORLD_LOCAL_RANK",
+        ),
+    ),
+}
+_REMEDY = "or remove the flag, or replace it by --coordinator, --num_processes and --process_id"
 _GO = b"har_jax: go\n"
 _ANSWER_SECONDS = 2  # for a line that is sent at once; strangers may send none
 
@@ -58,6 +80,9 @@ def connect_automatically(timeout: float) -> None:
     """Joins the processes that Slurm, Cloud TPU, Kubernetes or MPI has started, as JAX finds out.
 
     Ends this process with a message if the others are not there in time: JAX would abort it.
+
+    Raises:
+      PeerError: if none of these has, or what it says of this process is incomplete.
     """
 
     def give_up() -> None:
@@ -73,10 +98,16 @@ def connect_automatically(timeout: float) -> None:
     timer.daemon = True
     timer.start()
     _leave_signals_alone()
-    jax.distributed.initialize(
-        initialization_timeout=int(timeout) + 60, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
-    )
-    timer.cancel()
+    try:
+        jax.distributed.initialize(
+            initialization_timeout=int(timeout) + 60, heartbeat_timeout_seconds=HEARTBEAT_SECONDS
+        )
+    except jax.errors.JaxRuntimeError:
+        raise
+    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise PeerError(_without_scheduler(error)) from error
+    finally:
+        timer.cancel()
 
 
 def agree(trouble: Exception | None, digest: str) -> None:
@@ -121,6 +152,27 @@ def wait_for_all(name: str) -> None:
 def _leave_signals_alone() -> None:
     """Keeps JAX from handling SIGTERM itself, which would not end this process."""
     jax.config.update("jax_enable_preemption_service", False)
+
+
+def _without_scheduler(error: Exception) -> str:
+    """What to say where JAX did not find out which processes there are."""
+    says = "--find_processes does not find out which process this is"
+    for scheduler, (command, names) in _SCHEDULERS.items():
+        present = [name for name in names if name in os.environ]
+        if present and len(present) < len(names):
+            missing = ", ".join(name for name in names if name not in present)
+            return (
+                f"{says}: of {scheduler}'s variables there is {', '.join(present)} and there is no "
+                f"{missing}: start with {command}, {_REMEDY}"
+            )
+        if present:
+            told = ", ".join(f"{name}={os.environ[name]}" for name in names)
+            return f"{says} from {told} ({error}): start with {command}, {_REMEDY}"
+    nothing = " and no ".join(f"{names[0]} of {name}" for name, (_, names) in _SCHEDULERS.items())
+    return (
+        f"{says}: there is no {nothing}, and no Cloud TPU or Kubernetes that would say so "
+        f"({error}): start with srun or mpirun, {_REMEDY}"
+    )
 
 
 def _gather(port: int, num_processes: int, timeout: float, end: float) -> None:

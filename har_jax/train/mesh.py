@@ -1,5 +1,6 @@
 """The devices that a batch is split over."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +14,31 @@ from har_jax.models.norm import AXIS
 WHOLE = PartitionSpec()
 ROWS = PartitionSpec(AXIS)
 ROWS_OF_STEPS = PartitionSpec(None, AXIS)
+
+
+class DeviceError(OSError):
+    """The devices that JAX was told to take are not there."""
+
+
+def open_devices() -> None:
+    """Makes JAX open the devices, so that what is wrong with them is told in one line.
+
+    Raises:
+      DeviceError: if it cannot.
+    """
+    try:
+        jax.devices()
+    except (RuntimeError, AssertionError) as error:  # the latter says nothing
+        told = os.environ.get("JAX_PLATFORMS")
+        if not told:
+            raise DeviceError(f"JAX cannot open its devices: {error}") from error
+        reason = str(error).partition(" (set JAX_PLATFORMS")[0].rstrip(".")
+        reason = reason or "there is no such device here"
+        raise DeviceError(
+            f"JAX_PLATFORMS={told} cannot be opened ({reason}): unset that variable to take the "
+            "best device that is here, set it to cpu, or install the JAX of the device, such as "
+            "jax[cuda] or jax[tpu], on a machine that has one"
+        ) from error
 
 
 def data_mesh(devices: Sequence[jax.Device] | None = None) -> Mesh:
