@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.own_images import write_folder
+
 ROOT = pathlib.Path(__file__).parent.parent
 SLURM = {
     "SLURM_JOB_ID": "1",
@@ -17,8 +19,8 @@ SLURM = {
 }
 
 
-def har(workdir, *flags, **environment):
-    command = [sys.executable, "-m", "har_jax.main", "--config=configs/digits.py"]
+def har(workdir, *flags, config="digits", **environment):
+    command = [sys.executable, "-m", "har_jax.main", f"--config=configs/{config}.py"]
     around = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "OMPI_"))}
     return subprocess.run(
         [*command, f"--workdir={workdir}", *flags],
@@ -66,3 +68,26 @@ def test_a_scheduler_that_says_too_little_is_one_line(tmp_path, environment, mes
     assert message in line
     assert "--coordinator, --num_processes and --process_id" in line
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("source", ["folder", "csv"])
+def test_a_locale_that_reads_names_wrongly_is_blamed_for_it(tmp_path, source):
+    root = tmp_path / "images"
+    write_folder(root, {"café": 2, "thé": 2})
+    table = tmp_path / "table.csv"
+    paths = sorted(path for path in root.rglob("*.*"))
+    lines = [f"{path},{path.parent.name}" for path in paths]
+    table.write_text("\n".join(["path,label", *lines]) + "\n", encoding="utf-8")
+    where = f"--config.data.{'root' if source == 'folder' else 'table'}"
+    flags = (f"{where}={root if source == 'folder' else table}", f"--config.data.source={source}")
+    locale = {"PYTHONUTF8": "0", "LC_ALL": "C"}
+    run = har(tmp_path / "new", *flags, config="folder", **locale)
+    assert run.returncode == 1
+    (line,) = run.stderr.splitlines()
+    assert "is UTF-8, and this process takes names of files for" in line
+    assert "by its locale: set PYTHONUTF8=1" in line
+    if source == "folder":
+        os.rename(root / "café", root / "tea")
+        os.rename(root / "thé", os.fsencode(root) + b"/\xff")
+        run = har(tmp_path / "new", *flags, config="folder", **locale)
+        assert "is not UTF-8: rename it" in run.stderr

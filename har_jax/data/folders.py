@@ -5,6 +5,7 @@ import pathlib
 from collections.abc import Iterator
 
 from har_jax.data.examples import DataError
+from har_jax.data.file_names import check_name
 from har_jax.data.listing import TEST_NAMES, Listing
 from har_jax.interruption import checked
 
@@ -56,7 +57,7 @@ def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
     """The image files in a folder and in those below, sorted; hidden ones are left out.
 
     Raises:
-      DataError: if a folder cannot be read, or a name is no Unicode.
+      DataError: if a folder cannot be read, or a name is not UTF-8, or read as something else.
     """
 
     def walk(place: pathlib.Path, above: frozenset[str]) -> Iterator[pathlib.Path]:
@@ -76,8 +77,5 @@ def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
     except OSError as error:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
     for path in found:
-        try:
-            str(path).encode()
-        except UnicodeEncodeError as error:
-            raise DataError(f"the name {str(path)!r} is not UTF-8: rename it") from error
+        check_name(path)
     return found

@@ -6,6 +6,7 @@ import pathlib
 import warnings
 
 from har_jax.data.examples import DataError
+from har_jax.data.file_names import check_written_name
 from har_jax.data.listing import TEST_NAMES, Listing
 from har_jax.interruption import checked
 
@@ -48,6 +49,8 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
                         raise DataError(f"{where} has no {name}")
                 split = _split(row.get("split") or "train", where)
                 value = (row[item] or "").strip()
+                if not has_texts:
+                    check_written_name(value)
                 if not has_texts and not (root / value).is_file():
                     raise DataError(f"{where}: there is no file {root / value}")
                 items.setdefault(split, []).append(value)

@@ -7,6 +7,7 @@ import pathlib
 from collections.abc import Iterator, Sequence
 
 from har_jax.data.examples import DataError
+from har_jax.data.file_names import check_written_name
 from har_jax.data.folders import images_in
 from har_jax.data.listing import Listing
 from har_jax.interruption import checked
@@ -53,6 +54,7 @@ def list_webvision(root: pathlib.Path, subset: str) -> Listing:
     for split, entries in kept.items():
         if not entries:
             raise DataError(f"{root}: no image of the split {split} is of the subset {subset}")
+        check_written_name(entries[0][0])
         if not (root / entries[0][0]).is_file():
             raise DataError(f"{root / entries[0][0]} is listed, and not there")
     return Listing(
