@@ -195,13 +195,30 @@ def type_name(key: str) -> str:
 
 
 def unknown_key(key: str) -> ConfigError:
-    """The error for a key that no config has, with the nearest one that it has."""
+    """The error for a key that no config has, with the nearest one that it has.
+
+    That is one of the same section, or else the key of another section that is called so, or
+    nearly.
+    """
     known = list(flatten(base()))
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if not near:  # the whole path may be missing
-        parts = {part: known_key for known_key in known for part in known_key.split(".")}
-        near = [parts[part] for part in difflib.get_close_matches(key, parts, n=1)]
-    remedy = f"did you mean config.{near[0]}?" if near else f"the keys are {', '.join(known)}"
+    section, dot, name = key.rpartition(".")
+    inside = {
+        other.removeprefix(section + dot).partition(".")[0]: other
+        for other in known
+        if other.startswith(section + dot)
+    }
+    called = {other.rpartition(".")[2] for other in known}
+    if near := difflib.get_close_matches(name, inside, n=1):
+        remedy = f"did you mean config.{section}{dot}{near[0]}?"
+    elif near := difflib.get_close_matches(name, called, n=1, cutoff=0.8):
+        there = [other for other in known if other.rpartition(".")[2] == near[0]]
+        remedy = f"did you mean config.{difflib.get_close_matches(key, there, 1, 0.0)[0]}?"
+    elif inside:
+        remedy = f"there are {', '.join(f'config.{section}{dot}{other}' for other in inside)}"
+    elif near := difflib.get_close_matches(key, known, n=1):
+        remedy = f"did you mean config.{near[0]}?"
+    else:
+        remedy = f"there are {', '.join(f'config.{other}' for other in known)}"
     return ConfigError(f"config.{key} does not exist: {remedy}")
 
 

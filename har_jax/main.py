@@ -21,7 +21,7 @@ from absl import app, flags, logging
 from ml_collections import config_flags
 
 from har_jax import config as har_config
-from har_jax import process_flags
+from har_jax import config_files, process_flags
 from har_jax.data.examples import DataError
 from har_jax.interruption import (
     SECONDS_TO_SAVE,
@@ -122,7 +122,7 @@ def _parse(argv: list[str]) -> list[str]:
     except flags.Error as error:
         stop(str(error))
     except Exception as error:  # a config file is a program, and can fail in any way
-        stop(_failing_file(error))
+        stop(config_files.failure(error))
     return rest
 
 
@@ -167,12 +167,6 @@ def _wrong_value(message: str) -> str:
         lines = [line.strip() for line in message.splitlines() if re.match(r"\s*\w+Error", line)]
         return f"the config file fails: {lines[-1] if lines else message}"
     return message
-
-
-def _failing_file(error: Exception) -> str:
-    if match := re.search(r'Key "(\w+)" does not exist', str(error)):
-        return str(har_config.unknown_key(match[1]))
-    return f"the config file fails: {type(error).__name__}: {error}"
 
 
 def run() -> None:

@@ -4,8 +4,10 @@ import importlib.util
 import pathlib
 
 import pytest
+from ml_collections import config_dict
 
 from har_jax import config as har_config
+from har_jax import config_files
 from har_jax.build import make_model
 
 DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
@@ -185,6 +187,57 @@ def test_keys_that_a_config_adds_or_lacks():
         del config.log_every
     with pytest.raises(har_config.ConfigError, match=r"config\.log_every is missing"):
         har_config.validate(config)
+
+
+@pytest.mark.parametrize(
+    ("key", "remedy"),
+    [
+        ("regularizer.strenght", "did you mean config.regularizer.strength?"),
+        ("data.nois", "did you mean config.data.noise?"),
+        ("regulariser.strength", "did you mean config.regularizer.strength?"),
+        ("modle.widht", "did you mean config.model.widths?"),
+        ("strength", "did you mean config.regularizer.strength?"),
+        ("train.batch_size", "did you mean config.batch_size?"),
+        ("train.fraction", "did you mean config.pretrain.fraction?"),
+        ("optimizer.lr", "there are config.optimizer.decay_epochs, config.optimizer.decay_factor"),
+        ("lr", "there are config.batch_size, "),
+        ("a.b", "there are config.batch_size, "),
+    ],
+)
+def test_the_nearest_key_is_one_of_the_section(key, remedy):
+    message = str(har_config.unknown_key(key))
+    assert message.startswith(f"config.{key} does not exist: {remedy}")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "config.regularizer.strenght = 1.0",
+        "config['regularizer']['strenght'] = 1.0",
+        "config.regularizer.strenght",
+        "config.regularizer.update({'strenght': 1.0})",
+        "config.update({'regularizer': {'strenght': 1.0}})",
+        "config.update_from_flattened_dict({'regularizer.strenght': 1.0})",
+    ],
+)
+def test_a_misspelt_key_of_a_config_file_is_named_with_its_section(statement):
+    config = digits()
+    with pytest.raises((AttributeError, KeyError)) as caught:
+        exec(statement, {"config": config})
+    message = config_files.failure(caught.value)
+    assert message == (
+        "config.regularizer.strenght does not exist: did you mean config.regularizer.strength?"
+    )
+
+
+def test_a_section_that_is_missing_and_what_is_no_key_of_ours():
+    with pytest.raises(KeyError) as caught:
+        digits().update_from_flattened_dict({"regulariser.strength": 1.0})
+    assert "config.regulariser.strength does not" in config_files.failure(caught.value)
+    for own in (config_dict.ConfigDict({"a": 1}), {"a": 1}):
+        with pytest.raises(KeyError) as caught:
+            own["b"]
+        assert config_files.failure(caught.value).startswith("the config file fails: KeyError: ")
 
 
 @pytest.mark.parametrize("value", ["64", None, True, 64.0])

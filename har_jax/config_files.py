@@ -1,0 +1,50 @@
+"""How a config file fails, in one line."""
+
+import re
+import traceback
+
+from ml_collections import config_dict
+
+from har_jax.config import base, unknown_key
+
+
+def failure(error: Exception) -> str:
+    """What went wrong in a config file, by the exception that came out of it."""
+    if key := _missing_key(error):
+        return str(unknown_key(key))
+    return f"the config file fails: {type(error).__name__}: {error}"
+
+
+def _missing_key(error: Exception) -> str | None:
+    """The dotted key that a config was to read or set and does not have, if that is the error.
+
+    Messages have the last part of it only; the section is the one that raised.
+    """
+    if not isinstance(error, (AttributeError, KeyError)):
+        return None
+    if match := re.search(r'Key "([\w.]+)" cannot be set', str(error)):
+        return match[1]
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    variables = frames[-1].f_locals if frames else {}
+    owner = variables.get("self")
+    name = variables.get("attribute", variables.get("key"))
+    if not isinstance(owner, config_dict.ConfigDict) or not isinstance(name, str) or name in owner:
+        return None
+    section = _path(set(owner.keys()))
+    return None if section is None else f"{section}{name}"
+
+
+def _path(keys: set[str]) -> str | None:
+    """The section, with a dot behind it, that has these keys; None for a config of another kind."""
+    sections = _sections(base(), "")
+    likeness = {path: len(keys & known) / len(keys | known) for path, known in sections.items()}
+    best = max(likeness, key=lambda path: likeness[path])
+    return best if likeness[best] >= 0.5 else None
+
+
+def _sections(config: config_dict.ConfigDict, path: str) -> dict[str, set[str]]:
+    found = {path: set(config.keys())}
+    for name, value in config.items():
+        if isinstance(value, config_dict.ConfigDict):
+            found |= _sections(value, f"{path}{name}.")
+    return found
