@@ -91,3 +91,14 @@ def test_a_locale_that_reads_names_wrongly_is_blamed_for_it(tmp_path, source):
         os.rename(root / "thé", os.fsencode(root) + b"/\xff")
         run = har(tmp_path / "new", *flags, config="folder", **locale)
         assert "is not UTF-8: rename it" in run.stderr
+
+
+def test_strict_promotion_fails_no_stage(tmp_path):
+    flags = ("data.train_size=100", "model.widths=8,", "train.epochs=1", "pretrain.epochs=1")
+    more = ("methods='har',", "reweighting.start_epoch=0.5", "on_nonfinite=skip")
+    run = har(
+        tmp_path,
+        *(f"--config.{flag}" for flag in (*flags, *more)),
+        JAX_NUMPY_DTYPE_PROMOTION="strict",
+    )
+    assert run.returncode == 0, run.stderr

@@ -1,8 +1,10 @@
 """Optimizers and learning-rate schedules by name."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import optax
 
 # The names that a config can choose, with the options that each reads.
@@ -45,4 +47,18 @@ def make_optimizer(
         rule = optax.sgd(schedule, momentum=momentum)
     else:
         rule = optax.adam(schedule)
-    return optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule)
+    return _promoting(optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule))
+
+
+def _promoting(rule: optax.GradientTransformation) -> optax.GradientTransformation:
+    """The same under strict promotion of dtypes, where Optax mixes a rate with a count of steps."""
+
+    def promote(fun):
+        @functools.wraps(fun)
+        def call(*args, **kwargs):
+            with jax.numpy_dtype_promotion("standard"):
+                return fun(*args, **kwargs)
+
+        return call
+
+    return optax.GradientTransformation(promote(rule.init), promote(rule.update))
