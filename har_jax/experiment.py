@@ -32,8 +32,7 @@ from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
 from har_jax.data.splits import FEWER_THAN_FOLDS
-from har_jax.files import read_arrays, write_arrays, write_json
-from har_jax.files import damaged, read_arrays, write_arrays, write_json
+from har_jax.files import damaged, read_arrays, write_arrays, write_json, write_text
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
@@ -42,6 +41,7 @@ from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
+from har_jax.report.selection import as_csv
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
 from har_jax.train.evaluate import ByExample
@@ -317,6 +317,7 @@ class Experiment:
         results = summarize(inputs)
         interruption.check()
         write_json(self._report.path / "results.json", results)
+        write_text(self._report.path / "groups.csv", as_csv(results))
         write_page(self._report.path / "index.html", inputs, results)
         interruption.check()
         print(format_table(results))

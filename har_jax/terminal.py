@@ -3,7 +3,10 @@
 import io
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+_MOST_ENTRIES, _FEW = 40, 5
 
 
 def guard_output() -> None:
@@ -23,6 +26,19 @@ def guard_output() -> None:
                 write_through=stream.write_through,
             )
             setattr(sys, name, guarded)
+
+
+def brief(value: Any) -> str:
+    """A value for people to read: of a list of many entries the first and the last few."""
+    return f"[{some(value)}]" if isinstance(value, (list, tuple)) else str(value)
+
+
+def some(entries: Sequence[Any]) -> str:
+    """Entries behind one another: of many the first and the last few, and how many they are."""
+    if len(entries) <= _MOST_ENTRIES:
+        return ", ".join(map(str, entries))
+    first, last = (", ".join(map(str, part)) for part in (entries[:_FEW], entries[-_FEW:]))
+    return f"{first}, ..., {last} ({len(entries)} in all)"
 
 
 def stop(message: str, status: int = 2, *, at_once: bool = False) -> NoReturn:

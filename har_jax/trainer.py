@@ -15,6 +15,7 @@ from har_jax.data import DataError, Examples, TrainingData, load
 from har_jax.files import write_array
 from har_jax.methods import Method
 from har_jax.processes import is_first
+from har_jax.terminal import brief
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import fit
@@ -70,7 +71,7 @@ class Trainer:
         made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
         for key, value in data.summary().items():
             if data.noisy_classes or key not in made:
-                print(f"data: {key} {value}")
+                print(f"data: {key} {brief(value)}")
         return data
 
     def describe_data(self, folder: pathlib.Path) -> None:

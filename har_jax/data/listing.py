@@ -11,6 +11,7 @@ import numpy as np
 from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError, Dataset, Examples, Inputs
 from har_jax.data.splits import stratified_split
+from har_jax.terminal import some
 
 TEST_NAMES = ("test", "val", "valid", "validation")
 
@@ -61,7 +62,7 @@ def to_dataset(listing: Listing, reading: Reading, test_fraction: float, seed: i
         train, test = train.take(kept), train.take(held_out)
     absent = set(range(len(listing.class_names))) - set(train.labels.tolist())
     if absent:
-        names = ", ".join(listing.class_names[label] for label in sorted(absent))
+        names = some([listing.class_names[label] for label in sorted(absent)])
         warnings.warn(f"no training example is of class {names}", stacklevel=2)
     others = {name: part for name, part in parts.items() if name not in ("train", "test")}
     return Dataset(train, test, listing.class_names, listing.group_names, others)

@@ -9,7 +9,9 @@ from typing import Any
 from har_jax.files import write_text
 from har_jax.report import figures
 from har_jax.report.results import Inputs, notes
+from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
+from har_jax.terminal import brief
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto; padding: 0 1rem }
@@ -30,6 +32,7 @@ _EVALUATED = {
 def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -> None:
     """Writes the page."""
     methods = list(inputs.evaluations)
+    results, left_out = shown(results)
     title = f"{' and '.join(methods)} on {inputs.config['data.source']}"
     sections = [
         ("What was gained", _verdict(results)),
@@ -40,7 +43,8 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
             "same, shrunk towards that of all groups as far as it is uncertain, where the config "
             "asks for it; tau = I<sup>3/5</sup> / q<sup>2/5</sup>; strength: &lambda;&tau;; "
             f"accuracy: on {_EVALUATED[inputs.config['data.evaluate_on']]}. Errors and accuracies "
-            f"are in percent; behind &plusmn; stands a standard error.</p>{_folds(results)}",
+            f"are in percent; behind &plusmn; stands a standard error. "
+            f"{html.escape(left_out)}</p>{_folds(results)}",
         ),
         ("Accuracy", figures.accuracies(inputs, results) + _other_tests(results)),
         (
@@ -120,5 +124,6 @@ def _row(cells: Sequence[str], tag: str, css: str) -> str:
 
 
 def _listing(values: Mapping[str, Any]) -> str:
-    lines = [f"{key}: {json.dumps(value)}" for key, value in values.items()]
+    as_text = lambda value: brief(value) if " in all)" in brief(value) else json.dumps(value)
+    lines = [f"{key}: {as_text(value)}" for key, value in values.items()]
     return f"<pre>{html.escape(chr(10).join(lines))}</pre>"

@@ -52,31 +52,38 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     alike; groups without test examples are left out, and have null as their own.
     """
     data, statistics = inputs.data, inputs.statistics
-    of_group = {"train": data.train.group_ids(), "test": data.test.group_ids()}
-    members_of = parts(data)
+    count = len(data.group_names)
+    rows_of = {
+        split: _rows_by_group(examples.group_ids(), count)
+        for split, examples in {"train": data.train, "test": data.test}.items()
+    }
+    members_of, flipped = parts(data), data.flipped
+    noisy, rare = set(members_of["noisy"]), set(members_of["rare"])
     groups = []
     for index, name in enumerate(data.group_names):
-        in_train, in_test = (of_group[split] == index for split in ("train", "test"))
+        in_train, in_test = rows_of["train"][index], rows_of["test"][index]
         groups.append(
             {
                 "group": index,
                 "name": name,
-                "noisy": index in members_of["noisy"],
-                "rare": index in members_of["rare"],
-                "n": int(np.sum(in_train)),
-                "mislabelled": int(np.sum(in_train & data.flipped)),
+                "noisy": index in noisy,
+                "rare": index in rare,
+                "n": len(in_train),
+                "mislabelled": int(np.sum(flipped[in_train])),
                 **_estimates(statistics, inputs.folds, index),
-                "test_n": int(np.sum(in_test)),
+                "test_n": len(in_test),
                 "methods": {
                     method: {
                         "strength": _mean(evaluation["strength"][in_train]),
                         "train_accuracy": _accuracy(
-                            evaluation["train_prediction"], data.train.labels, in_train
+                            evaluation["train_prediction"][in_train],
+                            data.train.labels[in_train],
                         ),
                         "test_accuracy": _accuracy(
-                            evaluation["test_prediction"], data.test.labels, in_test
+                            evaluation["test_prediction"][in_test],
+                            data.test.labels[in_test],
                         ),
-                        "test_top5": _share(evaluation["test_top5"], in_test),
+                        "test_top5": _share(evaluation["test_top5"][in_test]),
                     }
                     for method, evaluation in inputs.evaluations.items()
                 },
@@ -123,10 +130,8 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         "other_tests": {
             name: {
                 method: {
-                    "accuracy": _accuracy(
-                        evaluation[f"{name}_prediction"], examples.labels, np.array(True)
-                    ),
-                    "top5": _share(evaluation[f"{name}_top5"], np.array(True)),
+                    "accuracy": _accuracy(evaluation[f"{name}_prediction"], examples.labels),
+                    "top5": _share(evaluation[f"{name}_top5"]),
                 }
                 for method, evaluation in inputs.evaluations.items()
             }
@@ -195,13 +200,19 @@ def _estimates(
     }
 
 
-def _accuracy(prediction: np.ndarray, labels: np.ndarray, chosen: np.ndarray) -> float | None:
-    chosen = chosen & (prediction >= 0)  # -1: it could not be read
-    return _mean(prediction[chosen] == labels[chosen])
+def _rows_by_group(groups: np.ndarray, count: int) -> list[np.ndarray]:
+    """The rows of each group, in their order."""
+    order = np.argsort(groups, kind="stable")
+    return np.split(order, np.searchsorted(groups[order], np.arange(1, count)))
 
 
-def _share(hits: np.ndarray, chosen: np.ndarray) -> float | None:
-    return _mean(hits[chosen & (hits >= 0)])
+def _accuracy(prediction: np.ndarray, labels: np.ndarray) -> float | None:
+    read = prediction >= 0  # -1: it could not be
+    return _mean(prediction[read] == labels[read])
+
+
+def _share(hits: np.ndarray) -> float | None:
+    return _mean(hits[hits >= 0])
 
 
 def _groups_of(data: TrainingData, classes: Sequence[int]) -> tuple[int, ...]:

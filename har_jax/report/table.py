@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from har_jax.report.selection import shown
+
 
 def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int]:
     """The table's head, its rows, and how many of these are groups, before the means.
@@ -58,12 +60,14 @@ def fold_rows(results: Mapping[str, Any]) -> list[list[str]]:
 
 def format_table(results: Mapping[str, Any]) -> str:
     """Lays the table out for a terminal; accuracies and errors are in percent."""
+    results, left_out = shown(results)
     head, rows, groups = rows_of(results)
     widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
     line = "-" * (sum(widths) + 2 * (len(widths) - 1))
     layout = [_line(head, widths), line]
     layout += [_line(row, widths) for row in rows[:groups]]
     layout += [line, *(_line(row, widths) for row in rows[groups:])]
+    layout += [left_out] if left_out else []
     return "\n".join(layout)
 
 
