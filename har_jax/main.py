@@ -54,6 +54,7 @@ def main(_: list[str]) -> None:
     # What these import takes seconds; flags come first.
     from har_jax.experiment import Experiment
     from har_jax.train.compilation import make_deterministic, use_compilation_cache
+    from har_jax.train.memory import shortage
 
     if _DETERMINISTIC.value:
         make_deterministic()
@@ -72,7 +73,9 @@ def main(_: list[str]) -> None:
         check()
     except (StageError, DataError, FloatingPointError, OSError) as error:
         _end(str(error), 1)
-    except jax.errors.JaxRuntimeError as error:
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        if told := shortage(error):
+            _end(told, 1)
         if jax.process_count() == 1:
             raise
         if interrupted := received():  # and so have the others

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, NoReturn
 
+import jax
 from absl import logging
 
 from har_jax import recipes
@@ -26,6 +27,7 @@ from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.terminal import guard_output, stop
+from har_jax.train.memory import shortage
 from har_jax.workdir import StageError
 
 SCALES = {
@@ -60,6 +62,10 @@ def main(arguments: Sequence[str]) -> None:
         stop(str(error))
     except (StageError, DataError, OSError) as error:
         stop(str(error), status=1)
+    except (jax.errors.JaxRuntimeError, MemoryError) as error:
+        if told := shortage(error):
+            stop(told, status=1)
+        raise
     except BrokenProcessPool:
         stop(
             "a run was killed, as happens where memory is short: take fewer --jobs; the same "
@@ -122,7 +128,6 @@ def _reproduce(grid: Grid, options: argparse.Namespace, arguments: str) -> dict[
 
 def _machine() -> dict[str, str]:
     import flax
-    import jax
 
     return {
         "Python": platform.python_version(),

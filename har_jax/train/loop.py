@@ -19,6 +19,7 @@ from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure
 from har_jax.train.feed import Feed, open_feed
+from har_jax.train.memory import checked
 from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, axis_of, data_mesh, map_over, place
 from har_jax.train.metrics import MetricsWriter
 from har_jax.train.peaks import Peaks
@@ -80,6 +81,7 @@ def fit(
         or of records of 100 steps together, were skipped. Checkpoints are of before.
       Interrupted: after Ctrl-C or SIGTERM, with a checkpoint of the last step that was made.
       CheckpointError: if a checkpoint cannot be saved, or none restored.
+      MemoryShortage: before the first step, if it needs more memory than there is.
       ValueError: if the folder holds a run of more steps.
     """
     interruption.check()  # before what takes long to compile
@@ -89,6 +91,7 @@ def fit(
     feed = open_feed(data, batch_size, seed, mesh, range(steps))
     most = min(steps_per_dispatch, feed.most)
     program = _compile(method, feed, mesh, seed, on_nonfinite)
+    update = checked(program.update, mesh, title)
 
     with (
         interruption.deferred() as interrupted,
@@ -119,7 +122,7 @@ def fit(
                 count = min(*left, steps - done, pace.steps)
                 sent = feed.send(done, count, most)
                 asked = place(mesh, np.full(mesh.size, interrupted(), np.float32), ROWS)
-                (state, totals), finite, agreed = program.update(
+                (state, totals), finite, agreed = update(
                     (state, totals), feed.resident, sent, count, asked
                 )
                 done += count
