@@ -58,8 +58,11 @@ def regularized_sum(
       loss: ``[B]``, :math:`w_i \ell_i`: the losses as weighted.
       norm: ``[B]``, :math:`R_i` of these weighted losses.
       strength: ``[B]``, :math:`\lambda\tau_i`, or one number for all.
-      weights: ``[B]``, :math:`w_i`, ones where they are not given; 0 masks a row, whose
-        loss and norm are then 0 already.
+      weights: ``[B]``, :math:`w_i`, ones where they are not given. They are the normalizer, and
+        multiply nothing here. With 0 for a row, its loss is 0 already, and so is its norm where
+        examples do not depend on each other; with BatchNorm in training a masked row has a norm,
+        since it takes part in the statistics that the losses of others depend on: give it strength
+        0 too where it is not to count.
 
     Returns:
       The :class:`WeightedSum`; its mean is the objective.

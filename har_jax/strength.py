@@ -106,14 +106,15 @@ def group_statistics(
 
     .. math::
 
-        I_g = p + \frac{A}{A + p (1 - p) / m_g} (e_g - p),
+        I_g = p + \frac{A}{A + (p (1 - p) - A) / m_g} (e_g - p),
         \qquad A = \max\Bigl(0,
-        \frac{\sum_g m_g (e_g - p)^2 - (G - 1) p (1 - p)}{N - \sum_g m_g^2 / N} \Bigr),
+        \frac{\sum_g m_g (e_g - p)^2 - (G - 1) p (1 - p)}{N - \sum_g m_g^2 / N - (G - 1)} \Bigr),
 
-    where :math:`p (1 - p) / m_g` is the square of the standard error that the group's error had if
-    it were p, and A is the variance between groups, by the method of moments (Kleinman 1973,
-    "Proportions with extraneous variance"): the mean of a posterior whose prior is a beta
-    distribution fitted to the groups. It is what p (1 - p) / A imaginary examples do.
+    where A is the variance between groups and :math:`(p (1 - p) - A) / m_g` what is left of the
+    square of a group's standard error, both by the method of moments (Kleinman 1973, "Proportions
+    with extraneous variance"): the mean of a posterior whose prior is a beta distribution fitted to
+    the groups, or what :math:`p (1 - p) / A - 1` imaginary examples do. The sums that A is made of
+    are over groups of two validation examples at least: one by itself tells nothing of A.
 
     Returns:
       The :class:`GroupStatistics`.
@@ -162,7 +163,8 @@ def group_statistics(
     spread = np.sqrt(likely * (1 - likely) / (validation_count + 3))
     observed = np.where(validated, wrong / np.where(validated, validation_count, 1), np.nan)
     if smoothing is None:
-        smoothing = _asked_for(observed[validated], validation_count[validated], pooled)
+        telling = validation_count > 1
+        smoothing = _asked_for(observed[telling], validation_count[telling], pooled)
     error = np.full(len(known), pooled)
     if np.isfinite(smoothing):
         smoothed = wrong + smoothing * pooled, validation_count + smoothing
@@ -199,12 +201,15 @@ def _asked_for(
 ) -> float:
     """How many imaginary examples the groups ask for: infinitely many where they are alike."""
     chance = pooled * (1 - pooled)
-    excess = np.sum(counts * (errors - pooled) ** 2) - (len(errors) - 1) * chance
     if chance == 0:  # all are right, or all wrong
         return 0.0
+    if len(errors) < 2:
+        return np.inf
+    excess = np.sum(counts * (errors - pooled) ** 2) - (len(errors) - 1) * chance
     if excess <= 0:
         return np.inf
-    return float(chance * (counts.sum() - np.sum(counts**2) / counts.sum()) / excess)
+    share = counts.sum() - np.sum(counts**2) / counts.sum() - (len(errors) - 1)
+    return max(0.0, float(chance * share / excess) - 1)
 
 
 def noise_frequency_tau(noise, frequency):

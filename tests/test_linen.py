@@ -132,6 +132,28 @@ def test_masked_rows_count_for_nothing():
     chex.assert_trees_all_close(plain, masked, rtol=1e-5, atol=1e-7)
 
 
+def test_weights_inside_and_outside_of_the_loss():
+    """Outside they scale R too; inside, with BatchNorm, a row of weight 0 has a norm all the same."""
+    frozen, training = (
+        nn.Sequential([nn.Dense(4), nn.BatchNorm(average), nn.tanh, nn.Dense(3)])
+        for average in (True, False)
+    )
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    weights = jnp.array([0.0, 1.0, 2.0, 3.0, 4.0])
+    variables = zoo.variables(frozen, x)
+
+    def norm(model, weights):
+        loss_and_norm = har_jax.loss_and_jacobian_norm(model.apply)
+        loss = lambda z: weights * zoo.cross_entropy(z, y)
+        return loss_and_norm(loss, variables, x, mutable=["batch_stats"]).norm
+
+    close(norm(frozen, weights), weights * norm(frozen, 1.0))
+    coupled = norm(training, weights)
+    assert coupled[0] > 0.01
+    r = har_jax.regularized_sum(weights * 1.0, coupled, jnp.where(weights > 0, 0.5, 0.0), weights)
+    close(r.total, np.sum(weights) + 0.5 * np.sum(coupled[1:]))
+
+
 def test_training_batchnorm_gives_the_gradient_of_the_summed_loss():
     class Net(nn.Module):
         @nn.compact

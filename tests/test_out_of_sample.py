@@ -75,6 +75,23 @@ def test_estimates_are_pooled_and_by_fold():
     assert np.isnan(folds["standard_error"][0][2])
 
 
+def test_a_small_group_that_keeps_the_others_down_is_named():
+    labels = np.repeat(np.arange(4), [20, 20, 20, 1])
+    wrong = np.zeros(61, bool)
+    wrong[[0, 20, 21, 40, 60]] = True
+    said = OutOfSample(np.arange(61), np.zeros(61, int), np.where(wrong, 9, labels), np.zeros(61))
+    names = ("a", "b", "c", "rarity")
+    with pytest.warns(UserWarning, match=r"'rarity' \(1 examples, of 1 held out 1 wrong\)") as told:
+        raw = estimate(said, labels, labels, names, smoothing=0.0).pooled
+    with pytest.warns(UserWarning, match="small groups"):
+        shrunk = estimate(said, labels, labels, names, smoothing=None).pooled
+    (message,) = [str(warning.message) for warning in told]
+    assert f"more than {100 * raw.tau[:3].max() / raw.tau[3]:.0f}% of" in message
+    assert shrunk.tau[:3].max() / shrunk.tau[3] > 2 * raw.tau[:3].max() / raw.tau[3]
+    # What is left is the frequency's share, and no chance.
+    np.testing.assert_allclose(shrunk.tau[:3] / shrunk.tau[3], (1 / 20) ** 0.4)
+
+
 class TestProbabilitiesOfAnotherProgram:
     @pytest.fixture
     def files(self, tmp_path):

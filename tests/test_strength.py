@@ -51,6 +51,51 @@ def test_a_group_without_training_example_has_tau_zero():
     assert np.all(np.isfinite(scale_to_maximum(s.tau, 0.1)))
 
 
+def of_counts(*wrong_of):
+    """Groups with these numbers of wrong ones of so many validation examples."""
+    groups = np.repeat(np.arange(len(wrong_of)), [count for _, count in wrong_of])
+    errors = np.concatenate([np.arange(count) < wrong for wrong, count in wrong_of])
+    return group_statistics(groups, groups, errors, smoothing=None)
+
+
+def test_errors_are_shrunk_as_far_as_they_are_uncertain():
+    s = of_counts((10, 100), (60, 100), (1, 1), (5, 10))
+    np.testing.assert_allclose(s.observed_error, [0.1, 0.6, 1.0, 0.5])
+    pooled = 76 / 211
+    kept = (s.error - pooled) / (s.observed_error - pooled)
+    assert np.all(np.diff(kept[[0, 3, 2]]) < 0)  # the fewer examples, the less
+    np.testing.assert_allclose(kept[0], kept[1])
+    assert kept[0] > 0.95
+    # As many imaginary examples as every group has in common say the same.
+    imaginary = 100 * (1 / kept[0] - 1)
+    np.testing.assert_allclose(1 / kept - 1, imaginary / np.array([100, 100, 1, 10]))
+    groups = np.repeat(np.arange(4), [100, 100, 1, 10])
+    errors = np.concatenate([np.arange(n) < w for w, n in ((10, 100), (60, 100), (1, 1), (5, 10))])
+    same = group_statistics(groups, groups, errors, smoothing=imaginary)
+    np.testing.assert_allclose(same.error, s.error)
+    np.testing.assert_allclose(same.standard_error, s.standard_error)
+
+
+def test_groups_that_differ_by_chance_are_taken_to_be_alike():
+    s = of_counts((2, 10), (1, 10), (2, 10), (1, 1))
+    np.testing.assert_allclose(s.error, 6 / 31)
+    assert of_counts((0, 5), (0, 1)).error.tolist() == [0, 0]
+    assert of_counts((5, 5), (1, 1)).error.tolist() == [1, 1]
+    assert of_counts((3, 5)).error.tolist() == [0.6]
+
+
+def test_shrinkage_finds_the_errors_that_groups_have():
+    rng = np.random.default_rng(0)
+    better = []
+    for _ in range(50):
+        true = rng.beta(2, 6, size=30)
+        counts = rng.integers(1, 30, size=30)
+        s = of_counts(*zip(rng.binomial(counts, true), counts, strict=True))
+        worse, own = (np.mean((error - true) ** 2) for error in (s.observed_error, s.error))
+        better.append(own / worse)
+    assert np.mean(better) < 0.6
+
+
 def test_smoothing_adds_imaginary_examples_with_the_pooled_error():
     groups, errors = np.array([0, 0, 0, 1]), np.array([1.0, 0.0, 0.0, 1.0])
     s = group_statistics(groups, groups, errors, smoothing=2)

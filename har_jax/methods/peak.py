@@ -4,7 +4,9 @@ R is large where a label is improbable, which is as it should be, and where the 
 The second is what can throw a whole run over, as an input does on which a norm divides by nearly
 nothing. With a cross-entropy :math:`\\ell`, the gradient for the logits has a norm between
 :math:`1 - e^{-\\ell}` and :math:`\\sqrt 2` times that, so that :math:`R / (1 - e^{-\\ell})` is how
-steep the network is at an example, and is compared with the median of the batch.
+steep the network is at an example. It is compared with the median over those examples of the batch
+that the network does not fit: of others nothing but rounding is left, and, where BatchNorm makes
+examples depend on each other, what comes from others.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-_TINY = 1e-6  # of a probability: what is below it says nothing of how steep a network is
+_FITTED = 0.05  # 1 - p of a label that a network fits
+_FEW = 3  # examples that it does not: so few say nothing of what is usual
 
 
 class Rows(NamedTuple):
@@ -35,7 +38,8 @@ class Peak(NamedTuple):
     """An example.
 
     Attributes:
-      ratio: How many times as steep the network is there as at the batch's median.
+      ratio: How many times the medians of the batch R is, and the network steep: the lesser of
+        the two.
       norm: R.
       median: Of R in the batch.
       example: Which one of the training set.
@@ -87,8 +91,14 @@ def higher(one: Mapping[str, Peak], other: Mapping[str, Peak]) -> dict[str, Peak
 
 def _peak_of(rows: Rows) -> Peak:
     norm, loss, example = (values.reshape(-1) for values in rows)
-    steep = jnp.where(loss > _TINY, norm / jnp.maximum(-jnp.expm1(-loss), _TINY), 0.0)
-    middle = jnp.median(steep)
-    ratio = jnp.where(middle > 0, steep / jnp.where(middle > 0, middle, 1.0), 0.0)
+    missed = -jnp.expm1(-loss)
+    usual = missed > _FITTED
+    steep = norm / jnp.maximum(missed, _FITTED)
+    middle = jnp.nanmedian(jnp.where(usual, steep, jnp.nan))
+    known = (jnp.sum(usual) >= _FEW) & (middle > 0)
+    middle = jnp.where(known, middle, 1.0)
+    usual_norm = jnp.median(norm)
+    ratio = jnp.minimum(norm / jnp.where(usual_norm > 0, usual_norm, 1.0), steep / middle)
+    ratio = jnp.where(known & (usual_norm > 0), ratio, 0.0)
     at = jnp.argmax(ratio)
-    return Peak(ratio[at], norm[at], jnp.median(norm), example[at])
+    return Peak(ratio[at], norm[at], usual_norm, example[at])

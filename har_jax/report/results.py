@@ -155,8 +155,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
-        f"{peak['peak_norm']:.3g}, where the network was {peak['peak_ratio']:.0f} times as steep "
-        "as at its batch's median"
+        f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"
         for run, peak in results["peaks"].items()
     ]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from har_jax.methods.peak import Peak
 
-STANDS_OUT = 50.0  # times as steep as at the median of its batch
+STANDS_OUT = 100.0  # times the medians of its batch
 
 
 class Peaks:
@@ -25,16 +25,15 @@ class Peaks:
         Warns:
           UserWarning: if it stands out, the first time.
         """
-        ratio, norm, median, index = (float(number) for number in peak)
+        ratio, norm, median, example = (float(number) for number in peak)
         if ratio > STANDS_OUT and not self._told:
             self._told = True
-            name = "" if self._names is None else f", {self._names[int(index)]}"
-            times = f"{norm / median:.0f} times the median of its batch" if median else "others 0"
+            name = "" if self._names is None else f", {self._names[int(example)]},"
             warnings.warn(
-                f"{self._title}: up to step {step}, R of training example {int(index)}{name}, was "
-                f"{norm:.3g}, {times}, where the network is {ratio:.0f} times as steep as at its "
-                "median example: such examples can outweigh all others; look at this one, or bound "
-                "R with config.regularizer.max_norm",
+                f"{self._title}: up to step {step}, R of training example {int(example)}{name} was "
+                f"{norm:.3g}, {norm / median:.0f} times the median of its batch, of a "
+                "network that is too steep there: such examples can outweigh all others; look at "
+                "this one, or bound R with config.regularizer.max_norm",
                 stacklevel=2,
             )
-        return {"peak_ratio": ratio, "peak_norm": norm, "peak_example": int(index)}
+        return {"peak_ratio": ratio, "peak_norm": norm, "peak_example": int(example)}
