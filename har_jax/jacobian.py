@@ -20,6 +20,10 @@ Guarantees:
   about 1e-19 come out as 0, above about 1e19 as infinity, in float32;
 * an example whose gradients are all zero has norm 0, with gradient 0, not NaN; what is NaN
   stays NaN;
+* gradients themselves have the activations' dtype: in float16 those below 6e-8 are 0 and those
+  above 65,504 infinite, so that R is 0 of a loss that is scaled by 1e-8, and NaN at 1e6;
+* a perturbation that the function does not add to anything has norm 0, as one that the loss does
+  not depend on has;
 * row ``i`` of a perturbation is taken to belong to example ``i``: activations whose rows
   are sorted, routed or shuffled between examples must not be tapped;
 * where examples do not interact (running statistics, LayerNorm, GroupNorm) row ``i``
@@ -34,6 +38,8 @@ from typing import Any, Literal, NamedTuple, get_args
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
+
+from har_jax.precision import at_least_float32
 
 Reduction = Literal["root_sum_square", "sum_of_norms"]
 REDUCTIONS: tuple[str, ...] = get_args(Reduction)
@@ -166,7 +172,7 @@ def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any
             f"{list(gradient.shape)}, {gradient.shape[batch]}: return one loss for each example"
         )
     moved = jnp.moveaxis(gradient, kept, range(len(kept)))
-    wide = moved.astype(jnp.promote_types(moved.dtype, jnp.float32))
+    wide = moved.astype(at_least_float32(moved.dtype))
     squares = jnp.square(wide.real) + jnp.square(wide.imag) if jnp.iscomplexobj(wide) else wide**2
     return jnp.sum(squares, axis=tuple(range(len(kept), squares.ndim)))
 

@@ -22,7 +22,8 @@ class LossAndJacobianNorm(NamedTuple):
       outputs: The model's outputs.
       mutated: The collections that the model mutated; empty without ``mutable``.
       layer_norms: By module path, ``[B]``, the norm of that tap alone; ``[layers, B]``
-        where ``nn.scan`` stacks layers.
+        where a loop or ``vmap`` stacks layers; ``path[0]``, ``path[1]``, ... where a module
+        has several.
     """
 
     loss: Float[Array, " B"]
@@ -51,25 +52,29 @@ def loss_and_jacobian_norm(
     R means where BatchNorm makes the examples of a batch interact.
 
     Args:
-      apply: ``model.apply`` of a Flax Linen model, or a function that passes all variables
-        and keyword arguments on to it.
+      apply: ``model.apply`` of a Flax Linen model, or a function around it, or around
+        several.
       layers: Which activations to tap: a filter ``(module, method_name) -> bool`` of the
-        kind that Flax's ``capture_intermediates`` takes. What Flax can capture can be
-        tapped: inside ``nn.scan`` and ``nn.vmap`` list ``intermediates`` among the
-        ``variable_axes``. Every call of a selected method is a layer of its own.
+        kind that Flax's ``capture_intermediates`` takes. Every run of a selected method is
+        a layer of its own, whatever transformation of JAX or Flax it is inside of, and so
+        is every array of a tuple that it returns; one that is in it twice is one layer.
       reduction: ``"root_sum_square"``, or ``"sum_of_norms"`` for :math:`\sum_j \|J_j\|_F`.
-      in_axes: Which axis of which positional argument carries the batch, as in
-        ``jax.vmap``. Arrays of rank 0 carry none; keyword arrays carry it on axis 0.
+      in_axes: Which axis of which argument carries the batch: for positional ones as in
+        ``jax.vmap``, or a mapping of positions and keywords to axes, such as
+        ``{1: None, "table": None}``. What it does not speak of carries the batch on axis 0,
+        but for arrays of rank 0.
       tap_axes: The batch axis of the taps, for a model that cannot be traced at twice its
-        batch size: one for all, or by module path.
+        batch size: one for all, or by module path. Axes that loops and ``jax.vmap`` add
+        are counted first, from the outermost.
 
     Returns:
       A function ``(per_example_loss, variables, *args, **kwargs)`` that runs
       ``apply(variables, *args, **kwargs)``, gives its outputs to ``per_example_loss``,
       which returns ``[B]`` losses, and returns a :class:`LossAndJacobianNorm`. It raises
       :class:`har_jax.TapError` if the layers cannot be tapped, and ``ValueError`` if the
-      losses are not of shape ``[B]``. To weigh examples, or to mask some with weight 0,
-      return weighted losses: R is then that of the weighted loss.
+      losses are not of shape ``[B]`` or the inputs do not agree on the batch. To weigh
+      examples, or to mask some with weight 0, return weighted losses: R is then that of the
+      weighted loss.
 
     Example:
       >>> import jax, optax

@@ -1,8 +1,9 @@
 """Per-example losses."""
 
-import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
+
+from har_jax.precision import at_least_float32
 
 
 def cross_entropy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Float[Array, " B"]:
@@ -16,5 +17,5 @@ def cross_entropy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Floa
     Returns:
       ``[B]`` losses.
     """
-    wide = logits.astype(jnp.promote_types(logits.dtype, jnp.float32))
+    wide = logits.astype(at_least_float32(logits.dtype))
     return optax.softmax_cross_entropy_with_integer_labels(wide, labels)

@@ -115,6 +115,7 @@ def _parse(argv: list[str]) -> list[str]:
         for key in unset:
             _CONFIG.value.update_from_flattened_dict({key: None})
         har_config.validate(_CONFIG.value)
+        _check_promotion()
         process_flags.check()
     except har_config.ConfigError as error:
         stop(str(error))
@@ -127,6 +128,15 @@ def _parse(argv: list[str]) -> list[str]:
     except Exception as error:  # a config file is a program, and can fail in any way
         stop(config_files.failure(error))
     return rest
+
+
+def _check_promotion() -> None:
+    strict = jax.config.jax_numpy_dtype_promotion == "strict"  # type: ignore[attr-defined]
+    if strict and _CONFIG.value.model.dtype != "float32":
+        raise har_config.ConfigError(
+            f"config.model.dtype={_CONFIG.value.model.dtype!r} and JAX_NUMPY_DTYPE_PROMOTION=strict "
+            "exclude each other, since Flax's norms compute in both widths: unset one of the two"
+        )
 
 
 def _check_file(argv: list[str]) -> None:

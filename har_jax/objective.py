@@ -15,6 +15,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from har_jax.precision import at_least_float32
+
 
 class WeightedSum(NamedTuple):
     """A sum and what it is to be divided by.
@@ -85,7 +87,7 @@ def regularized_sum(
 
 
 def _sum(values: Float[Array, " B"]) -> Float[Array, ""]:
-    return jnp.sum(values.astype(jnp.promote_types(values.dtype, jnp.float32)))
+    return jnp.sum(values.astype(at_least_float32(values.dtype)))
 
 
 def _same_shape(**arrays: Array) -> None:

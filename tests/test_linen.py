@@ -133,9 +133,11 @@ def test_masked_rows_count_for_nothing():
 
 
 def test_weights_inside_and_outside_of_the_loss():
-    """Outside they scale R too; inside, with BatchNorm, a row of weight 0 has a norm all the same."""
+    """Outside they scale R too; inside, with BatchNorm, a row of weight 0 has a norm as well."""
     frozen, training = (
-        nn.Sequential([nn.Dense(4), nn.BatchNorm(average), nn.tanh, nn.Dense(3)])
+        nn.Sequential(
+            [nn.Dense(4), nn.BatchNorm(average), nn.Dense(4), nn.BatchNorm(average), nn.Dense(3)]
+        )
         for average in (True, False)
     )
     x, y = zoo.inputs(VECTORS), zoo.labels(5)

@@ -93,6 +93,14 @@ def test_a_locale_that_reads_names_wrongly_is_blamed_for_it(tmp_path, source):
         assert "is not UTF-8: rename it" in run.stderr
 
 
+def test_strict_promotion_and_a_narrow_network_exclude_each_other(tmp_path):
+    strict = {"JAX_NUMPY_DTYPE_PROMOTION": "strict"}
+    run = har(tmp_path, "--config.model.dtype=bfloat16", **strict)
+    assert run.returncode == 2
+    (line,) = run.stderr.splitlines()
+    assert "config.model.dtype='bfloat16' and JAX_NUMPY_DTYPE_PROMOTION=strict exclude" in line
+
+
 def test_strict_promotion_fails_no_stage(tmp_path):
     flags = ("data.train_size=100", "model.widths=8,", "train.epochs=1", "pretrain.epochs=1")
     more = ("methods='har',", "reweighting.start_epoch=0.5", "on_nonfinite=skip")

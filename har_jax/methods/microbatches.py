@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
+from har_jax.precision import at_least_float32
+
 Carry = TypeVar("Carry")
 Rows = TypeVar("Rows")
 Sums = TypeVar("Sums")
@@ -51,7 +53,7 @@ def accumulate(
         carry, more = fun(carry, *part)
         return (carry, jax.tree.map(jnp.add, sums, more)), None
 
-    wide = lambda x: jnp.zeros_like(x, dtype=jnp.promote_types(x.dtype, jnp.float32))
+    wide = lambda x: jnp.zeros_like(x, dtype=at_least_float32(x.dtype))
     zeros: PyTree = jax.tree.map(wide, shapes)
     (carry, sums), _ = jax.lax.scan(body, (carry, zeros), (stacked, jnp.arange(parts)))
     return carry, jax.tree.map(lambda x, shape: x.astype(shape.dtype), sums, shapes)
