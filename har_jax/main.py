@@ -132,9 +132,10 @@ def _parse(argv: list[str]) -> list[str]:
 
 def _check_promotion() -> None:
     strict = jax.config.jax_numpy_dtype_promotion == "strict"  # type: ignore[attr-defined]
-    if strict and _CONFIG.value.model.dtype != "float32":
+    dtype = _CONFIG.value.model.dtype
+    if strict and dtype != "float32":
         raise har_config.ConfigError(
-            f"config.model.dtype={_CONFIG.value.model.dtype!r} and JAX_NUMPY_DTYPE_PROMOTION=strict "
+            f"config.model.dtype={dtype!r} and JAX_NUMPY_DTYPE_PROMOTION=strict "
             "exclude each other, since Flax's norms compute in both widths: unset one of the two"
         )
 

@@ -123,7 +123,9 @@ def test_each_transformation(name):
     assert_as_written_out(((name,),), Setup if name == "jit" else Compact)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 8))]
+)
 def test_random_compositions(seed):
     rng = np.random.default_rng(seed)
     # Of a position there is no axis of examples left, and of an example none of positions.
