@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 
 from har_jax.layers import Filter
@@ -23,12 +24,11 @@ def marking(layers: Filter) -> contextlib.AbstractContextManager[None]:
     def intercept(next_fun, args, kwargs, context):
         module, method = context.module, context.method_name
         # Flax's own checks of `setup` run under method names that no class has.
-        if (
-            module.scope is None
-            or not hasattr(type(module), method)
-            or not layers(module, method)
-            or any(module is other and method == name for other, name in under_way)
-        ):
+        if module.scope is None or not hasattr(type(module), method):
+            return next_fun(*args, **kwargs)
+        if any(module is other and method == name for other, name in under_way):
+            return next_fun(*args, **kwargs)
+        if not layers(module, method):
             return next_fun(*args, **kwargs)
         under_way.append((module, method))
         try:
@@ -50,7 +50,9 @@ def _marked(output: Any, name: str) -> Any:
     marked: dict[int, jax.Array] = {}
 
     def visit(leaf: Any) -> Any:
-        if not jnp.issubdtype(jnp.result_type(leaf), jnp.inexact):
+        if not (
+            isinstance(leaf, (jax.Array, np.ndarray)) and jnp.issubdtype(leaf.dtype, np.inexact)
+        ):
             return leaf
         if id(leaf) not in marked:
             marked[id(leaf)] = mark(jnp.asarray(leaf), name)

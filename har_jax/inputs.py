@@ -20,7 +20,7 @@ class Leaf(NamedTuple):
     """An array that carries the batch.
 
     Attributes:
-      name: For messages: ``argument 0``, ``argument 'mask'``.
+      name: Of its argument, for messages: ``0``, ``'mask'``.
       axis: The batch's.
       stated: Whether ``in_axes`` speaks of its argument by itself.
     """
@@ -52,7 +52,7 @@ class Inputs:
             for axis, leaf in _with_axes(axes[name], tree):
                 found = None
                 if axis is not None and _is_array(leaf):
-                    found = Leaf(f"argument {name!r}", axis, name in stated)
+                    found = Leaf(repr(name), axis, name in stated)
                 self._axes.append(found)
 
     @property
@@ -77,8 +77,8 @@ class Inputs:
             leaf, array = self.leaf(position), self._leaves[position]
             if not -array.ndim <= leaf.axis < array.ndim:
                 raise ValueError(
-                    f"{leaf.name} has shape {list(array.shape)} and no axis {leaf.axis}, which "
-                    "`in_axes` names as its batch axis"
+                    f"argument {leaf.name} has shape {list(array.shape)} and no axis {leaf.axis}, "
+                    "which `in_axes` names as its batch axis"
                 )
             sizes.setdefault(array.shape[leaf.axis], leaf.name)
         if not sizes:
@@ -87,7 +87,7 @@ class Inputs:
                 "(jnp.asarray makes one), correct `in_axes`, or state `tap_axes`"
             )
         if len(sizes) > 1:
-            found = ", ".join(f"{name} holds {size}" for size, name in sizes.items())
+            found = ", ".join(f"argument {name} holds {size}" for size, name in sizes.items())
             raise ValueError(
                 f"the model's inputs hold batches of different sizes ({found}): say with `in_axes` "
                 "which arguments carry the batch and on which axis, as in jax.vmap, or by position "

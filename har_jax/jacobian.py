@@ -31,7 +31,6 @@ Guarantees:
   that of ``d sum(loss) / d h[i]``, as in the authors' code.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -178,8 +177,8 @@ def _squared_norms(gradient: Array, axes: int | Axes, batch_size: int, path: Any
 
 
 def _total(per_layer: PyTree[Float[Array, "... B"]]) -> Float[Array, " B"]:
-    leaves = jax.tree.leaves(per_layer)
-    return sum(leaf.reshape(math.prod(leaf.shape[:-1]), -1).sum(axis=0) for leaf in leaves)
+    total = lambda leaf: jnp.sum(leaf, axis=tuple(range(leaf.ndim - 1)))
+    return jax.tree.reduce(jnp.add, jax.tree.map(total, per_layer))
 
 
 def _safe_sqrt(x: Array) -> Array:

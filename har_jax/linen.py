@@ -1,6 +1,5 @@
 """Per-example losses and Jacobian norms of a Flax Linen model, as a transformation."""
 
-import itertools
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -97,7 +96,6 @@ def loss_and_jacobian_norm(
     """
 
     _check_apply(apply)
-    context = next(_contexts)
 
     def loss_and_norm(
         per_example_loss: Callable[[Any], Float[Array, " B"]],
@@ -113,7 +111,6 @@ def loss_and_jacobian_norm(
             kwargs,
             in_axes=in_axes,
             tap_axes=tap_axes,
-            context=context,
         )
 
         def fun(perturbations):
@@ -126,9 +123,6 @@ def loss_and_jacobian_norm(
         return LossAndJacobianNorm(loss, norm, outputs, mutated, layer_norms)
 
     return loss_and_norm
-
-
-_contexts = itertools.count()
 
 
 def _check_apply(apply: Any) -> None:

@@ -16,7 +16,9 @@ What cannot be served is refused: a mark whose gradient JAX does not take (in a
 module does not know how to add to it.
 """
 
+import contextlib
 import contextvars
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -61,23 +63,32 @@ class Program(NamedTuple):
 
     Attributes:
       taps: In the order of the program.
-      outputs: What the program returns, with shapes in place of arrays.
+      shared: Names of functions that were traced once and are called with several first arguments.
       run: Maps perturbations, one for each tap, of its shape, to what the program returns where
         they are added.
     """
 
     taps: list[Tap]
-    outputs: Any
+    shared: set[str]
     run: Callable[[Sequence[Array]], Any]
 
 
 def mark(x: Array, name: str) -> Array:
     """Marks an activation of a program that :func:`trace` traces; returns it."""
+    if (zeros := _adding.get()) is not None:
+        return x + next(zeros)
+    if (tracing := _tracing.get()) is not None:
+        tracing.marked += 1
     return _mark.bind(x, name=name, mapped=0, differentiated=False, within=_within())
 
 
 def trace(fun: Callable[[], Any], context: Any) -> Program:
     """Traces a program that contains marks.
+
+    Where all marks stand in the outermost code, one for each call of :func:`mark`, the program is
+    called once more when it is run, with zeros added then and there; else the traced one is run.
+    The first keeps what a trace does not: rules of differentiation that close over values of the
+    program, and what it returns beside arrays.
 
     Args:
       fun: The program, with all that it reads; it returns a tree.
@@ -96,24 +107,30 @@ def trace(fun: Callable[[], Any], context: Any) -> Program:
         rest[:] = [None if _is_array(leaf) else leaf for leaf in leaves]
         return [leaf for leaf in leaves if _is_array(leaf)]
 
-    with _context(context):
-        closed = jax.make_jaxpr(_noting_outermost(arrays))()
-    _refuse_hoisted(closed.jaxpr)
-    found = _find(closed.jaxpr, ())
+    tracing = _Tracing()
+    with _context(context), _set(_tracing, tracing):
+        closed = jax.make_jaxpr(tracing.noting_outermost(arrays))()
+    jaxpr = _without_dead_marks(closed.jaxpr)
+    _refuse_hoisted(jaxpr)
+    found = _find(jaxpr, ())
     taps, structure = jax.tree.flatten(found, is_leaf=lambda node: isinstance(node, Tap))
-
-    def returned(outputs: Sequence[Any]) -> Any:
-        each = iter(outputs)
-        return jax.tree.unflatten(tree, [next(each) if leaf is None else leaf for leaf in rest])
+    outermost = sum(isinstance(node, Tap) and not node.added for node in found)
+    simple = outermost == len(taps) == tracing.marked
 
     def run(perturbations: Sequence[Array]) -> Any:
+        if simple:
+            with _context(context), _set(_adding, iter(perturbations)):
+                return fun()
         zeros = jax.tree.unflatten(structure, perturbations)
-        return returned(_run(closed.jaxpr, closed.consts, zeros, []))
+        outputs = iter(_run(jaxpr, closed.consts, zeros, []))
+        leaves = [next(outputs) if leaf is None else leaf for leaf in rest]
+        return jax.tree.unflatten(tree, leaves)
 
-    return Program(taps, returned(closed.out_avals), run)
+    return Program(taps, _shared(jaxpr), run)
 
 
 _context = jax.make_user_context()
+
 
 # Of a mark: its name; how many axes vmaps have added; whether the program takes a gradient through
 # it; whether it stands within what a transformation, such as a loop's, traces by itself.
@@ -134,34 +151,67 @@ def _differentiate(primals: Sequence[Array], tangents: Sequence[Array], **option
     return _mark.bind(*primals, **options), *tangents
 
 
-def _map(arrays: Sequence[Array], axes: Sequence[int], **options: Any):
+def _map(axis_of_map: Any, arrays: Sequence[Array], axes: Sequence[int | None], **options: Any):
+    """Maps a mark, also one of what is the same for all: it runs as often as everything there."""
+    (array,), (axis,) = arrays, axes
+    if axis is None:
+        rows = jnp.broadcast_to(array, (axis_of_map.size, *array.shape))
+    else:
+        rows = jnp.moveaxis(array, axis, 0)
     options = {**options, "mapped": options["mapped"] + 1, "within": _within()}
-    return _mark.bind(jnp.moveaxis(arrays[0], axes[0], 0), **options), 0
+    return _mark.bind(rows, **options), 0
 
 
 ad.primitive_jvps[_mark] = _differentiate
-batching.primitive_batchers[_mark] = _map
-
-_outermost: contextvars.ContextVar[Any] = contextvars.ContextVar("outermost", default=None)
+batching.fancy_primitive_batchers[_mark] = _map
 
 
-def _noting_outermost(fun: Callable[[], Any]) -> Callable[[], Any]:
-    def noting() -> Any:
-        token = _outermost.set(get_opaque_trace_state(convention="flax"))
-        try:
+@dataclasses.dataclass
+class _Tracing:
+    """What is known while a program is traced.
+
+    Attributes:
+      outermost: The state of JAX's tracing in its outermost code.
+      marked: How often :func:`mark` was called.
+    """
+
+    outermost: Any = None
+    marked: int = 0
+
+    def noting_outermost(self, fun: Callable[[], Any]) -> Callable[[], Any]:
+        def noting() -> Any:
+            self.outermost = get_opaque_trace_state(convention="flax")
             return fun()
-        finally:
-            _outermost.reset(token)
 
-    return noting
+        return noting
+
+
+_tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("tracing", default=None)
+_adding: contextvars.ContextVar[Iterator[Array] | None] = contextvars.ContextVar(
+    "adding", default=None
+)
+
+
+@contextlib.contextmanager
+def _set(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
+    token = variable.set(value)
+    try:
+        yield
+    finally:
+        variable.reset(token)
 
 
 def _within() -> bool:
-    return get_opaque_trace_state(convention="flax") != _outermost.get()
+    tracing = _tracing.get()
+    return tracing is None or get_opaque_trace_state(convention="flax") != tracing.outermost
 
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array)
+
+
+def _is_variable(atom: Any) -> bool:
+    return isinstance(atom, core.Var)
 
 
 # Taps, and later what is added at them, are kept as a tree: of a program a list with an entry for
@@ -191,20 +241,53 @@ def _find_in(equation: core.JaxprEqn, loops: tuple[int, ...]) -> Found:
     return found if kind == "cond" else found[0]
 
 
+def _without_dead_marks(jaxpr: core.Jaxpr) -> core.Jaxpr:
+    """The program without marks that nothing depends on, of traces that were thrown away.
+
+    Flax traces the body of a scan once more, to see what of it is the same each time.
+    """
+    if not any(e.primitive is _mark and e.params["within"] for e in jaxpr.eqns):
+        return jaxpr
+    needed = set(filter(_is_variable, jaxpr.outvars))
+    kept = []
+    for equation in reversed(jaxpr.eqns):
+        if equation.effects or needed.intersection(equation.outvars):
+            needed.update(filter(_is_variable, equation.invars))
+            kept.append(equation)
+    return jaxpr.replace(eqns=kept[::-1])
+
+
 def _refuse_hoisted(jaxpr: core.Jaxpr) -> None:
     """Refuses what may have run more often than it stands there.
 
-    Where a program takes the gradient of a loop, JAX computes what is the same each time once.
+    Where a program takes the gradient of a loop, JAX takes out of it what is the same each time.
     """
-    loops = any(equation.primitive.name == "scan" for equation in _equations(jaxpr))
-    for equation in _equations(jaxpr) if loops else ():
-        params = equation.params
-        if equation.primitive is _mark and params["differentiated"] and params["within"]:
-            raise TapError(
-                f"{params['name']} is called inside of a loop, or another transformation of JAX, "
-                "through which the model itself takes a gradient: write that loop out in Python, "
-                "or leave it out of `layers`"
-            )
+    everything = list(_equations(jaxpr))
+    if not any(equation.primitive.name == "scan" for equation in everything):
+        return
+    outermost = [e for e in jaxpr.eqns if e.primitive is _mark and e.params["within"]]
+    differentiated = [
+        e
+        for e in everything
+        if e.primitive is _mark and e.params["differentiated"] and e.params["within"]
+    ]
+    for equation in (*outermost, *differentiated):
+        raise TapError(
+            f"{equation.params['name']} is called inside of a loop, or another transformation of "
+            "JAX, through which the model itself takes a gradient, so that JAX may take it out of "
+            "there: write that loop out in Python, or leave it out of `layers`"
+        )
+
+
+def _shared(jaxpr: core.Jaxpr) -> set[str]:
+    first: dict[tuple[str, int], Any] = {}
+    shared = set()
+    for equation in _equations(jaxpr):
+        if equation.primitive.name in ("jit", "pjit") and equation.invars:
+            name, body = equation.params["name"], equation.params["jaxpr"].jaxpr
+            if first.setdefault((name, id(body)), equation.invars[0]) is not equation.invars[0]:
+                shared.add(name)
+    return shared
 
 
 def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
@@ -270,7 +353,7 @@ def _run(
             outputs = [given[0] + inner]
         else:
             with jax.named_scope(str(equation.source_info.name_stack)):
-                outputs = _RUN[equation.primitive.name](equation.params, inner, given)
+                outputs = _RUN[equation.primitive.name](equation, inner, given)
         values.update(zip(equation.outvars, outputs, strict=True))
     return list(map(read, jaxpr.outvars))
 
@@ -283,13 +366,15 @@ def _parts(jaxpr: core.Jaxpr, zeros: Sequence[Any]):
             parts[-1][0].append(equation)
         else:
             parts.append(([equation], inner))
-    is_variable = lambda atom: isinstance(atom, core.Var)
-    needed = set(filter(is_variable, jaxpr.outvars))
+    needed = set(filter(_is_variable, jaxpr.outvars))
     cut = []
     for equations, inner in reversed(parts):
         made = dict.fromkeys(v for equation in equations for v in equation.outvars)
         read = dict.fromkeys(
-            v for equation in equations for v in equation.invars if is_variable(v) and v not in made
+            v
+            for equation in equations
+            for v in equation.invars
+            if _is_variable(v) and v not in made
         )
         part = jaxpr.replace(
             constvars=[], invars=[*read], outvars=[v for v in made if v in needed], eqns=equations
@@ -299,48 +384,50 @@ def _parts(jaxpr: core.Jaxpr, zeros: Sequence[Any]):
     return reversed(cut)
 
 
-def _run_inline(params: dict[str, Any], zeros: Any, inputs: Sequence[Any]) -> list[Any]:
-    (body,) = core.jaxprs_in_params(params)
-    closed = next(value for value in params.values() if getattr(value, "jaxpr", None) is body)
+def _run_inline(equation: core.JaxprEqn, zeros: Any, inputs: Sequence[Any]) -> list[Any]:
+    (body,) = core.jaxprs_in_params(equation.params)
+    values = equation.params.values()
+    closed = next(value for value in values if getattr(value, "jaxpr", None) is body)
     return _run(body, closed.consts, zeros, inputs)
 
 
-def _run_checkpoint(params: dict[str, Any], zeros: Any, inputs: Sequence[Any]) -> list[Any]:
-    body = lambda zeros, inputs: _run(params["jaxpr"], (), zeros, inputs)
-    options = {key: params[key] for key in ("prevent_cse", "policy")}
+def _run_checkpoint(equation: core.JaxprEqn, zeros: Any, inputs: Sequence[Any]) -> list[Any]:
+    body = lambda zeros, inputs: _run(equation.params["jaxpr"], (), zeros, inputs)
+    options = {key: equation.params[key] for key in ("prevent_cse", "policy")}
     return jax.checkpoint(body, **options)(zeros, inputs)
 
 
-def _run_scan(params: dict[str, Any], zeros: Any, inputs: Sequence[Any]) -> list[Any]:
-    closed, constants, carried = params["jaxpr"], params["num_consts"], params["num_carry"]
-    constant, carry, rows = (
-        inputs[:constants],
-        inputs[constants : constants + carried],
-        inputs[constants + carried :],
-    )
+def _run_scan(equation: core.JaxprEqn, zeros: Any, inputs: Sequence[Any]) -> list[Any]:
+    closed: core.ClosedJaxpr = equation.params["jaxpr"]
+    # Constants and carries are the same inside and outside; of rows there is an axis more outside.
+    same = lambda inner, outer: len(inner.shape) == len(outer.shape)
+    types = lambda atoms: [atom.aval for atom in atoms]
+    carried = sum(map(same, closed.out_avals, types(equation.outvars)))
+    kept = sum(map(same, closed.in_avals, types(equation.invars)))
+    constants, carry, stack = inputs[: kept - carried], inputs[kept - carried : kept], inputs[kept:]
 
     def body(carry, row):
         zeros, rows = row
-        outputs = _run(closed.jaxpr, closed.consts, zeros, [*constant, *carry, *rows])
+        outputs = _run(closed.jaxpr, closed.consts, zeros, [*constants, *carry, *rows])
         return outputs[:carried], outputs[carried:]
 
-    options = {key: params[key] for key in ("length", "reverse", "unroll")}
-    carry, stacked = jax.lax.scan(body, list(carry), (zeros, list(rows)), **options)
+    options = {key: equation.params[key] for key in ("length", "reverse", "unroll")}
+    carry, stacked = jax.lax.scan(body, list(carry), (zeros, list(stack)), **options)
     return [*carry, *stacked]
 
 
-def _run_cond(params: dict[str, Any], zeros: Any, inputs: Sequence[Any]) -> list[Any]:
+def _run_cond(equation: core.JaxprEqn, zeros: Any, inputs: Sequence[Any]) -> list[Any]:
     index, *operands = inputs
 
     def branch(number: int, closed: core.ClosedJaxpr) -> Callable[..., list[Any]]:
         return lambda zeros, *operands: _run(closed.jaxpr, closed.consts, zeros[number], operands)
 
-    branches = [branch(*numbered) for numbered in enumerate(params["branches"])]
+    branches = [branch(*numbered) for numbered in enumerate(equation.params["branches"])]
     return jax.lax.switch(index, branches, zeros, *operands)
 
 
 _CHECKPOINTS = ("checkpoint", "remat", "remat2")
-_RUN: dict[str, Callable[[dict[str, Any], Any, Sequence[Any]], list[Any]]] = {
+_RUN: dict[str, Callable[[core.JaxprEqn, Any, Sequence[Any]], list[Any]]] = {
     **dict.fromkeys(("jit", "pjit", "closed_call", "core_call"), _run_inline),
     **dict.fromkeys(_CHECKPOINTS, _run_checkpoint),
     "scan": _run_scan,

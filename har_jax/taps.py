@@ -17,8 +17,10 @@ from har_jax import tapping
 from har_jax.calls import marking
 from har_jax.inputs import InAxes, Inputs
 from har_jax.jacobian import Axes
-from har_jax.layers import Filter
+from har_jax.layers import Filter, normalization_layers
 from har_jax.tapping import Program, Tap, TapError
+
+_JITTED = "core_fn"  # what Flax calls a function under nn.jit
 
 TapAxes = int | Mapping[str, int] | None
 
@@ -53,7 +55,6 @@ def find_taps(
     *,
     in_axes: InAxes = 0,
     tap_axes: TapAxes = None,
-    context: Any = None,
 ) -> Taps:
     """Finds the tapped activations, their shapes and their axes, without computing any.
 
@@ -70,7 +71,6 @@ def find_taps(
       in_axes: See :data:`har_jax.inputs.InAxes`.
       tap_axes: The batch axis of the taps, where it is not to be found: one for all, or by module
         path (``{"encoder/norm": 1}``), counted as :class:`har_jax.tapping.Tap` has the axes.
-      context: Of :func:`har_jax.tapping.trace`.
 
     Raises:
       TapError: if nothing is selected, if a selected layer is out of reach, or if a tap
@@ -80,10 +80,16 @@ def find_taps(
     if isinstance(layers, type) or not callable(layers):
         raise ValueError(f"layers={layers!r} is not a filter (module, method_name) -> bool")
     inputs = Inputs(args, kwargs, in_axes)
-    trace = functools.partial(_trace, apply, layers, variables, context)
+    trace = functools.partial(_trace, apply, layers, variables)
     if tap_axes is None:
         inputs.batch_size()
     program = trace(inputs.args, inputs.kwargs)
+    if _JITTED in program.shared and layers is not normalization_layers:
+        raise TapError(
+            "several modules of one class are under nn.jit, which traces them once, so that "
+            "`layers` is asked of the first one only, whatever the others are called: drop nn.jit "
+            "and jit the whole step, or take har_jax.normalization_layers, which goes by class"
+        )
     if not program.taps:
         raise TapError(
             "the filter `layers` selects no call of the model: R would be zero. "
@@ -108,7 +114,6 @@ def _trace(
     apply: Callable[..., Any],
     layers: Filter,
     variables: Mapping[str, Any],
-    context: Any,
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Program:
@@ -126,7 +131,16 @@ def _trace(
             "variables): a function around it has to pass `mutable` on"
         )
 
-    return tapping.trace(run, context)
+    return tapping.trace(run, context=_context_of(layers))
+
+
+def _context_of(layers: Filter) -> Any:
+    """What other calls are marked for, in place of a filter that cannot be a key."""
+    try:
+        hash(layers)
+    except TypeError:
+        return object()
+    return layers
 
 
 def _find_axes(program: Program, trace: Callable[..., Program], inputs: Inputs) -> list[int]:
@@ -147,8 +161,8 @@ def _find_axes(program: Program, trace: Callable[..., Program], inputs: Inputs) 
             "`tap_axes`, so that the model is traced at its own size only"
         )
     axes = [_grown(*pair, size) for pair in zip(program.taps, twice.taps, strict=True)]
-    for position in carriers if len(carriers) > 1 else ():
-        _refuse_rows_of_no_example(program, trace, inputs, position)
+    for position in carriers[1:]:
+        _refuse_rows_that_are_kept_apart(program, trace, inputs, position)
     return axes
 
 
@@ -169,16 +183,16 @@ def _grown(tap: Tap, twice: Tap, size: int) -> int:
     )
 
 
-def _refuse_rows_of_no_example(
+def _refuse_rows_that_are_kept_apart(
     program: Program, trace: Callable[..., Program], inputs: Inputs, position: int
 ) -> None:
-    """Refuses an input whose rows the model keeps apart from the examples of the others.
+    """Refuses an input whose rows the model keeps apart from those of the first.
 
     With three times the rows in it and twice in all others, the model can be traced only if it
-    does not bring them together. Its rows are then no examples if no output is of them alone.
+    does not bring them together. Then nothing says whether they are examples.
     """
-    leaf = inputs.leaf(position)
-    if leaf.stated:
+    first, leaf = inputs.leaf(inputs.carriers[0]), inputs.leaf(position)
+    if first.stated and leaf.stated:
         return
     times = {**dict.fromkeys(inputs.carriers, 2), position: 3}
     try:
@@ -186,22 +200,14 @@ def _refuse_rows_of_no_example(
     except Exception:  # of any kind that a model can raise: the rows are brought together
         return
     size = inputs.batch_size()
-    grown = lambda one, other: _growth(one.shape, other.shape, size)
-    tapped = [a.name for a, b in zip(program.taps, alone.taps, strict=False) if 3 in grown(a, b)]
-    outputs = [jax.tree.leaves(each.outputs[0]) for each in (program, alone)]
-    if tapped and {3} not in [grown(*pair) for pair in zip(*outputs, strict=False)]:
-        name = leaf.name.removeprefix("argument ")
-        raise TapError(
-            f"{leaf.name} passes {tapped[0]} apart from the other inputs, and no output is of its "
-            f"rows alone: say with in_axes={{{name}: None}} that they are no examples, or with "
-            f"in_axes={{{name}: {leaf.axis}}} that they are"
-        )
-
-
-def _growth(before: Sequence[int], after: Sequence[int], size: int) -> set[int]:
-    """How many times as long the axes of ``size`` have become, where that is more than once."""
-    pairs = zip(before, after, strict=True) if len(before) == len(after) else ()
-    return {other // size for one, other in pairs if one == size != other}
+    for tap, more in zip(program.taps, alone.taps, strict=False):
+        if (size, 3 * size) in zip(tap.shape, more.shape, strict=False):
+            raise TapError(
+                f"argument {leaf.name} passes {tap.name} apart from argument {first.name}: say of "
+                f"both whether their rows are examples, with in_axes={{{first.name}: {first.axis}, "
+                f"{leaf.name}: None}} if those of the latter are none, such as a table's, and with "
+                f"in_axes={{{first.name}: {first.axis}, {leaf.name}: {leaf.axis}}} if they are"
+            )
 
 
 def _axes(tap: Tap, batch: int) -> Axes:

@@ -3,6 +3,10 @@
 import pathlib
 import re
 
+import pytest
+
+from benchmarks import ages
+
 TESTS = pathlib.Path(__file__).parent
 
 
@@ -14,3 +18,21 @@ def test_every_test_that_a_promise_names_exists():
         functions = re.findall(r"def (test_\w+)", (TESTS / file).read_text())
         for part in filter(None, parts.split(", ")):
             assert any(part in function for function in functions), f"{file}: {part}"
+
+
+@pytest.mark.parametrize("path", sorted(ages.RESULTS.glob("*.md")), ids=lambda path: path.name)
+def test_every_table_says_at_which_commit_it_was_measured(path):
+    of = ages.measured(path.read_text())
+    assert of is not None
+    assert re.fullmatch(r"[0-9a-f]{7,40}", of.commit)
+    for other in of.paths:
+        assert (ages.ROOT / other).exists()
+
+
+def test_a_commit_of_the_same_bits_makes_no_table_older(monkeypatch):
+    log = (
+        "\x1eaaaaaaa Moves code\x1fMoves code\n\nBits: same\n"
+        "\x1ebbbbbbb Another loss\x1fAnother loss\n\nWhich Bits: same it does not say\n"
+    )
+    monkeypatch.setattr(ages, "git", lambda *arguments: log)
+    assert ages.changes_since(ages.Measured("ccccccc", ())) == ["bbbbbbb Another loss"]

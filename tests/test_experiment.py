@@ -74,7 +74,7 @@ class TestMainJob:
             assert group["noisy"] == group["rare"] == (group["group"] in (3, 4, 8, 9))
             assert group["n"] == results["data"]["train_count"][group["group"]]
             assert group["methods"]["erm"]["strength"] == 0
-            tau = group["validation_error"] ** 0.6 / (group["n"] / 838) ** 0.4
+            tau = group["noise"] ** 0.6 / (group["n"] / 838) ** 0.4
             assert group["tau"] == pytest.approx(tau, rel=1e-2)
         strengths = [group["methods"]["har"]["strength"] for group in results["groups"]]
         assert max(strengths) == pytest.approx(1.0)

@@ -370,6 +370,8 @@ def test_the_cache_of_module_level_jit_loses_no_layer():
     variables = zoo.variables(written_out, x)
     for _ in range(2):
         close(run(twice, variables, x, y).norm, run(written_out, variables, x, y).norm)
+    with pytest.raises(har_jax.TapError, match=r"several modules of one class are under nn\.jit"):
+        run(twice, variables, x, y, layers=har_jax.normalization_layers_but_stem)
 
 
 def test_a_norm_that_calls_its_superclass_is_one_layer():
@@ -537,7 +539,7 @@ class Tabled(nn.Module):
 
 
 @pytest.mark.parametrize("classes", [3, 5])
-def test_rows_that_are_no_examples_are_refused_at_any_batch_size(classes):
+def test_rows_that_may_be_no_examples_are_refused_at_any_batch_size(classes):
     x, table = zoo.inputs(VECTORS), zoo.inputs((classes, 4), seed=1)
     y, mask = zoo.labels(5), np.ones(5, np.float32)
     variables = jax.jit(Tabled().init)(jax.random.key(0), x, table)
@@ -549,12 +551,10 @@ def test_rows_that_are_no_examples_are_refused_at_any_batch_size(classes):
         args = (x,) if by_keyword else (x, table)
         return loss_and_norm(lambda z: zoo.cross_entropy(z, y), variables, *args, **given).norm
 
-    for by_keyword, name in ((True, "'table'"), (False, "1")):
-        with pytest.raises(ValueError, match=rf"(argument )?{name}.*in_axes"):
+    for by_keyword, argument in ((True, "table"), (False, 1)):
+        with pytest.raises(ValueError, match=rf"{argument}.*in_axes"):
             norm(by_keyword=by_keyword)
-        argument = "table" if by_keyword else 1
-        expected = norm(rows, by_keyword, in_axes={argument: None})
-        assert expected.shape == (5,)
+        assert norm(rows, by_keyword, in_axes={argument: None}).shape == (5,)
         with pytest.raises(har_jax.TapError, match="no axis of classes"):
             norm(by_keyword=by_keyword, in_axes={argument: None})
 
@@ -564,15 +564,43 @@ def test_two_inputs_whose_examples_only_the_loss_compares():
         @nn.compact
         def __call__(self, one, other):
             embed = nn.Sequential([nn.Dense(4), nn.LayerNorm(), nn.Dense(3)])
-            return embed(one), embed(other)
+            return embed(one), {"other": embed(other), "temperature": 0.1, "name": "text"}
 
     one, other = zoo.inputs(VECTORS), zoo.inputs(VECTORS, seed=1)
-    variables = jax.jit(Siamese().init)(jax.random.key(0), one, other)
-    r = har_jax.loss_and_jacobian_norm(Siamese().apply)(
-        lambda z: jnp.sum((z[0] - z[1]) ** 2, axis=1), variables, one, other
-    )
-    assert len(r.layer_norms) == 2
-    assert np.all(r.norm > 0)
+    variables = jax.jit(lambda key: Siamese().init(key, one, other))(jax.random.key(0))
+
+    def run_with(**options):
+        return har_jax.loss_and_jacobian_norm(Siamese().apply, **options)(
+            lambda z: jnp.sum((z[0] - z[1]["other"]) ** 2, axis=1), variables, one, other
+        )
+
+    with pytest.raises(har_jax.TapError, match=r"in_axes=\{0: 0, 1: 0\} if they are"):
+        run_with()
+    for axes in ((0, 0), {0: 0, 1: 0}):
+        r = run_with(in_axes=axes)
+        assert len(r.layer_norms) == 2
+        assert np.all(r.norm > 0)
+        assert (r.outputs[1]["temperature"], r.outputs[1]["name"]) == (0.1, "text")
+
+
+def test_rules_of_differentiation_that_close_over_what_the_model_computes():
+    class Reversal(nn.Module):
+        reversed: bool
+
+        @nn.compact
+        def __call__(self, x):
+            h = nn.LayerNorm()(x)
+            factor = nn.sigmoid(self.param("p", nn.initializers.ones, ()))
+            if self.reversed:
+                identity = jax.custom_jvp(lambda h: h)
+                identity.defjvp(lambda primals, tangents: (primals[0], factor * tangents[0]))
+                h = identity(h)
+            return nn.Dense(3)(h)
+
+    x, y = zoo.inputs(VECTORS), zoo.labels(5)
+    variables = zoo.variables(Reversal(True), x)
+    reversed_, plain = (run(Reversal(which), variables, x, y).norm for which in (True, False))
+    close(reversed_, plain * nn.sigmoid(variables["params"]["p"]))
 
 
 def test_inputs_of_two_batch_sizes_and_losses_of_another_shape_are_refused():

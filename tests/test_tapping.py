@@ -52,6 +52,10 @@ BETWEEN = {
         lambda block: jax.vmap(block, in_axes=1, out_axes=1),
         lambda block: lambda x: jnp.stack([block(row) for row in x.swapaxes(0, 1)], 1),
     ),
+    "vmap of what does not depend on it": (
+        lambda block: lambda x: jax.vmap(lambda s: s * block(x))(jnp.arange(3.0)).sum(0),
+        lambda block: lambda x: block(x) * 0.0 + block(x) * 1.0 + block(x) * 2.0,
+    ),
     "cond": (
         lambda block: lambda x: jax.lax.cond(jnp.sum(x) < 1e6, block, lambda x: 0 * block(x), x),
         lambda block: block,
@@ -108,7 +112,7 @@ def norms_and_gradient(net, variables, x, y, **options):
     return jax.grad(objective, has_aux=True)(variables["params"])
 
 
-def assert_as_written_out(between, block=Compact, compare=norms_and_gradient):
+def assert_as_written_out(between, block=Compact, *, compare):
     with jax.enable_x64(True):
         variables, x, y = problem(Net(between, block=block))
         wide = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), (variables, x))
@@ -120,7 +124,14 @@ def assert_as_written_out(between, block=Compact, compare=norms_and_gradient):
 
 @pytest.mark.parametrize("name", BETWEEN)
 def test_each_transformation(name):
-    assert_as_written_out(((name,),), Setup if name == "jit" else Compact)
+    assert_as_written_out(((name,),), Setup if name == "jit" else Compact, compare=norms)
+
+
+@pytest.mark.parametrize(
+    "name", ["jit", *(pytest.param(name, marks=pytest.mark.slow) for name in [*BETWEEN][1:])]
+)
+def test_the_gradient_through_each_transformation(name):
+    assert_as_written_out(((name,),), compare=norms_and_gradient)
 
 
 @pytest.mark.parametrize(
@@ -209,6 +220,14 @@ def gradient_in_a_loop(block, x):
     return jax.grad(energy)(x)
 
 
+def taken_out_of_a_loop(block, x):
+    factor = jnp.sin(x)
+    energy = lambda c, factor: (c + (block(x) * factor).sum(), None)
+    return jax.grad(lambda factor: jax.lax.scan(lambda c, _: energy(c, factor), 0.0, None, 3)[0])(
+        factor
+    )
+
+
 def now(block, x):
     with jax.ensure_compile_time_eval():
         return x + block(np.ones((1, WIDTH), np.float32))
@@ -228,6 +247,7 @@ def now(block, x):
             r"Compact_0/LayerNorm_0 is .* the model itself takes a gradient: drop the checkpoint",
         ),
         (gradient_in_a_loop, r"Compact_0/LayerNorm_0 is .* write that loop out in Python"),
+        (taken_out_of_a_loop, r"Compact_0/LayerNorm_0 is .* write that loop out in Python"),
         (now, r"Compact_0/LayerNorm_0 is computed while the model is traced"),
         (
             lambda block, x: jax.shard_map(
@@ -271,6 +291,35 @@ def test_a_gradient_that_the_model_takes_by_itself():
 
     gradient = jax.grad(loss)(jnp.zeros((BATCH, WIDTH)))
     np.testing.assert_allclose(r.norm, np.linalg.norm(gradient, axis=1), rtol=1e-5)
+
+
+def test_the_body_of_a_scan_that_flax_traces_twice_is_one_layer():
+    class Memory(nn.Module):
+        @nn.compact
+        def __call__(self, carry, memory):
+            return carry + nn.Dense(WIDTH)(nn.LayerNorm(name="norm")(memory)), None
+
+    class Net(nn.Module):
+        length: int
+
+        @nn.compact
+        def __call__(self, x):
+            scan = nn.scan(
+                Memory,
+                variable_broadcast="params",
+                split_rngs={"params": False},
+                in_axes=nn.broadcast,
+                length=self.length,
+            )
+            return nn.Dense(3)(nn.LayerNorm(name="last")(scan(name="scan")(x, x)[0]))
+
+    variables, x, y = problem(Net(2), (BATCH, WIDTH))
+    for length in (2, 0):
+        r = har_jax.loss_and_jacobian_norm(Net(length).apply)(
+            lambda z: zoo.cross_entropy(z, y), variables, x
+        )
+        shapes = {name: norm.shape for name, norm in r.layer_norms.items()}
+        assert shapes == {"last": (BATCH,), "scan/norm": (length, BATCH)}
 
 
 def test_outputs_that_are_no_arrays_come_back_as_they_are():
