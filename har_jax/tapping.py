@@ -27,6 +27,7 @@ import jax.numpy as jnp
 from jax.extend import core
 from jax.extend.core import get_opaque_trace_state
 from jax.interpreters import ad, batching
+from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
 
@@ -51,8 +52,12 @@ class Tap(NamedTuple):
     type: Any
 
     def zeros(self) -> Array:
-        """Zeros of the tap's shape, which vary along mapped axes as the activation does."""
-        zeros = jnp.zeros(self.shape, self.type.dtype)
+        """Zeros of the tap's shape, split over devices, or varying along them, as it is."""
+        spec = self.type.sharding.spec  # of axes that are split over an explicit mesh
+        split = (
+            PartitionSpec(*(None,) * (len(self.shape) - len(spec)), *spec) if any(spec) else None
+        )
+        zeros = jnp.zeros(self.shape, self.type.dtype, out_sharding=split)
         account = getattr(self.type, "manual_axis_type", None)
         varying = sorted(account.varying) if account else ()
         return jax.lax.pcast(zeros, tuple(varying), to="varying") if varying else zeros

@@ -1,4 +1,5 @@
 import contextlib
+import signal
 import subprocess
 
 import jax
@@ -6,6 +7,8 @@ import pytest
 
 from har_jax.train.checkpoints import Checkpoints
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what they do not wait for
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # or the jobs of tests ignore it too
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
 
