@@ -53,7 +53,7 @@ def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, m
     monkeypatch.setattr(kill, "JOB", TINY)
     kill.finish(TINY, tmp_path / "whole")
     expected = kill.contents(tmp_path / "whole")
-    assert len(expected) == 13
+    assert len(expected) == 14
     for workdir, ended in kill.trials(tmp_path / "killed", 2, seed=0):
         assert [result.code for result in ended] == [-9] * len(ended)
         found = kill.contents(workdir)
