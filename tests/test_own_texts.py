@@ -99,7 +99,10 @@ def test_tables_and_networks_that_do_not_fit(tmp_path, header, changes, message)
 
 
 def test_a_network_for_texts_and_a_table_of_images(tmp_path):
-    (tmp_path / "a.png").touch()
-    (tmp_path / "table.csv").write_text("path,label\n" + "a.png,x\na.png,y\n" * 5)
+    names = [f"{label}{number}.png" for number in range(5) for label in "xy"]
+    for name in names:
+        (tmp_path / name).touch()
+    rows = "".join(f"{name},{name[0]}\n" for name in names)
+    (tmp_path / "table.csv").write_text(f"path,label\n{rows}")
     with pytest.raises(DataError, match=r"source='csv' has images, and .* takes texts"):
         Experiment(small(tmp_path / "table.csv"), tmp_path / "w").run()

@@ -83,7 +83,7 @@ def many(groups, methods=("erm", "har"), *, test=5, estimated=True):
     )
     folds = {
         "validation_count": np.ones((5, groups), int),
-        "error": rng.random((5, groups)),
+        "observed_error": rng.random((5, groups)),
         "standard_error": rng.random((5, groups)),
     }
     return Inputs(
