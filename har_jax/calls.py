@@ -26,9 +26,8 @@ def marking(layers: Filter) -> contextlib.AbstractContextManager[None]:
         # Flax's own checks of `setup` run under method names that no class has.
         if module.scope is None or not hasattr(type(module), method):
             return next_fun(*args, **kwargs)
-        if any(module is other and method == name for other, name in under_way):
-            return next_fun(*args, **kwargs)
-        if not layers(module, method):
+        nested = any(module is other and method == name for other, name in under_way)
+        if nested or not layers(module, method):
             return next_fun(*args, **kwargs)
         under_way.append((module, method))
         try:

@@ -108,13 +108,14 @@ def trace(fun: Callable[[], Any], context: Any) -> Program:
 
     def arrays() -> list[Array]:
         nonlocal tree
+        tracing.outermost = get_opaque_trace_state(convention="flax")
         leaves, tree = jax.tree.flatten(fun())
         rest[:] = [None if _is_array(leaf) else leaf for leaf in leaves]
         return [leaf for leaf in leaves if _is_array(leaf)]
 
     tracing = _Tracing()
     with _context(context), _set(_tracing, tracing):
-        closed = jax.make_jaxpr(tracing.noting_outermost(arrays))()
+        closed = jax.make_jaxpr(arrays)()
     jaxpr = _without_dead_marks(closed.jaxpr)
     _refuse_hoisted(jaxpr)
     found = _find(jaxpr, ())
@@ -183,13 +184,6 @@ class _Tracing:
     outermost: Any = None
     marked: int = 0
 
-    def noting_outermost(self, fun: Callable[[], Any]) -> Callable[[], Any]:
-        def noting() -> Any:
-            self.outermost = get_opaque_trace_state(convention="flax")
-            return fun()
-
-        return noting
-
 
 _tracing: contextvars.ContextVar[_Tracing | None] = contextvars.ContextVar("tracing", default=None)
 _adding: contextvars.ContextVar[Iterator[Array] | None] = contextvars.ContextVar(
@@ -235,11 +229,11 @@ def _find_in(equation: core.JaxprEqn, loops: tuple[int, ...]) -> Found:
         activation: Any = equation.outvars[0].aval
         shape = (*loops, *activation.shape)
         return Tap(params["name"], shape, len(loops) + params["mapped"], activation)
-    if not (names := _names_in(equation)):
+    if (name := _name_in(equation)) is None:
         return None
     kind = equation.primitive.name
     if kind not in _RUN or _is_out_of_reach(kind, params):
-        raise TapError(_refusal(names[0], kind, params))
+        raise TapError(_refusal(name, kind, params))
     if kind == "scan":
         loops = (*loops, params["length"])
     found = [_find(body, loops) for body in core.jaxprs_in_params(params)]
@@ -270,15 +264,13 @@ def _refuse_hoisted(jaxpr: core.Jaxpr) -> None:
     everything = list(_equations(jaxpr))
     if not any(equation.primitive.name == "scan" for equation in everything):
         return
-    outermost = [e for e in jaxpr.eqns if e.primitive is _mark and e.params["within"]]
-    differentiated = [
-        e
-        for e in everything
-        if e.primitive is _mark and e.params["differentiated"] and e.params["within"]
+    within = lambda equations: [
+        each.params for each in equations if each.primitive is _mark and each.params["within"]
     ]
-    for equation in (*outermost, *differentiated):
+    differentiated = [params for params in within(everything) if params["differentiated"]]
+    if hoisted := within(jaxpr.eqns) + differentiated:
         raise TapError(
-            f"{equation.params['name']} is called inside of a loop, or another transformation of "
+            f"{hoisted[0]['name']} is called inside of a loop, or another transformation of "
             "JAX, through which the model itself takes a gradient, so that JAX may take it out of "
             "there: write that loop out in Python, or leave it out of `layers`"
         )
@@ -303,11 +295,11 @@ def _equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
             yield from _equations(body)
 
 
-def _names_in(equation: core.JaxprEqn) -> list[str]:
-    """The names of marks inside of an equation."""
+def _name_in(equation: core.JaxprEqn) -> str | None:
+    """The name of the first mark inside of an equation; None where there is none."""
     bodies = core.jaxprs_in_params(equation.params)
     inner = (each for body in bodies for each in _equations(body))
-    return [each.params["name"] for each in inner if each.primitive is _mark]
+    return next((each.params["name"] for each in inner if each.primitive is _mark), None)
 
 
 def _is_out_of_reach(kind: str, params: dict[str, Any]) -> bool:
@@ -433,7 +425,7 @@ def _run_cond(equation: core.JaxprEqn, zeros: Any, inputs: Sequence[Any]) -> lis
 
 _CHECKPOINTS = ("checkpoint", "remat", "remat2")
 _RUN: dict[str, Callable[[core.JaxprEqn, Any, Sequence[Any]], list[Any]]] = {
-    **dict.fromkeys(("jit", "pjit", "closed_call", "core_call"), _run_inline),
+    **dict.fromkeys(("jit", "pjit", "closed_call"), _run_inline),
     **dict.fromkeys(_CHECKPOINTS, _run_checkpoint),
     "scan": _run_scan,
     "cond": _run_cond,
