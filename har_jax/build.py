@@ -17,6 +17,7 @@ from har_jax import methods
 from har_jax.config import MODELS
 from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import Reading
+from har_jax.data.hold_out import HoldOut
 from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.sources import Place
 from har_jax.data.texts import Encoding
@@ -82,8 +83,9 @@ def make_place(config: Mapping[str, Any]) -> Place:
         table=path("table"),
         imagenet=config["imagenet"],
         reading=Reading(**reading),
-        encoding=Encoding(**given("vocabulary_size", "length")),
-        **given("subset", "test_fraction"),
+        encoding=Encoding(**given("vocabulary_size", "length", "words")),
+        hold_out=HoldOut(config["test_fraction"], bool(config["keep_groups_whole"])),
+        **given("subset", "has_splits", "on_missing_label"),
     )
 
 

@@ -15,7 +15,10 @@ from ml_collections import config_dict
 from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import OnUnreadable
 from har_jax.data.images import AUGMENTATIONS
+from har_jax.data.labels import OnMissing
+from har_jax.data.leaks import OnLeak
 from har_jax.data.sources import is_known
+from har_jax.data.texts import Words
 from har_jax.data.webvision import SUBSETS
 from har_jax.jacobian import REDUCTIONS
 from har_jax.layers import FILTERS
@@ -43,13 +46,14 @@ NOISES: Mapping[str, Sequence[str]] = {
 TEXT_MODELS = ("bilstm",)
 TEXT_LAYERS = ("embeddings_and_recurrent",)
 DTYPES = ("float32", "bfloat16")
-_TEXTS = ("vocabulary_size", "length")
+_TEXTS = ("vocabulary_size", "length", "words")
 _FILES = ("image_size", "workers", "on_unreadable")
+_LABELS = ("test_fraction", "on_missing_label")
 SOURCES: Mapping[str, Sequence[str]] = {
     "digits": (),
-    "tfds": _TEXTS,
-    "folder": ("root", "test_fraction", *_FILES),
-    "csv": ("root", "table", "test_fraction", *_TEXTS, *_FILES),
+    "tfds": (*_LABELS, *_TEXTS),
+    "folder": ("root", "has_splits", *_LABELS, *_FILES),
+    "csv": ("root", "table", "keep_groups_whole", *_LABELS, *_TEXTS, *_FILES),
     "webvision": ("root", "subset", "imagenet", *_FILES),
 }
 _NEEDED = {"folder": ("root",), "csv": ("table",), "webvision": ("root",)}
@@ -77,6 +81,8 @@ def base() -> config_dict.ConfigDict:
             "data_dir": optional(str),  # of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets
             # The folder of images; of "csv" what paths are relative to, None: its own folder.
             "root": optional(str),
+            # Whether the folders in a "folder" are splits, or classes; None: as their names say.
+            "has_splits": optional(bool),
             "table": optional(str),  # the CSV file
             "subset": optional(str),  # of WebVision; None: "mini"; or "google", "full"
             "imagenet": optional(str),  # to test on too: a folder by synset, or "tfds:imagenet2012"
@@ -84,8 +90,16 @@ def base() -> config_dict.ConfigDict:
             "workers": optional(int),  # processes that decode images; None: threads of this one
             # What to do with files that cannot be decoded; None: "stop"; or "skip".
             "on_unreadable": optional(str),
+            # What to do with labels such as NaN; None: "stop"; or "skip"; or "keep", as a class.
+            "on_missing_label": optional(str),
+            # What to do with training examples that are tested on too: "stop", "drop" or "keep".
+            "on_leak": "stop",
+            # Whether groups come whole into the training or the test set, a half or a fold; None:
+            # no, and it is told; False: no.
+            "keep_groups_whole": optional(bool),
             "vocabulary_size": optional(int),  # of texts; None: 20,000
             "length": optional(int),  # in words, of texts, of which the end is kept; None: 256
+            "words": optional(str),  # that texts are cut into; None: "words"; or "characters"
             "test_fraction": optional(float),  # where no split is tested on; None: 0.2
             "train_size": optional(int),  # None: the whole training set
             "augment": "none",  # or one of AUGMENTATIONS, or of CROPS for images in files
@@ -259,6 +273,9 @@ def _check_choices(flat: Mapping[str, Any]) -> None:
         "data.augment": (*AUGMENTATIONS, *CROPS),
         "data.subset": SUBSETS,
         "data.on_unreadable": get_args(OnUnreadable),
+        "data.on_missing_label": get_args(OnMissing),
+        "data.on_leak": get_args(OnLeak),
+        "data.words": get_args(Words),
         "data.evaluate_on": EVALUATIONS,
         "data.noise.kind": NOISES,
         "data.imbalance.kind": IMBALANCES,

@@ -31,12 +31,18 @@ from har_jax import interruption, seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
-from har_jax.data.splits import FEWER_THAN_FOLDS
+from har_jax.data.splits import FEWER_THAN_FOLDS, IN_ONE_PART
 from har_jax.files import damaged, read_arrays, write_arrays, write_json, write_text
 from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
-from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
-from har_jax.pretraining import folders_of, held_out_parts, pretrain
+from har_jax.out_of_sample import (
+    OutOfSample,
+    by_fold,
+    estimate,
+    from_probabilities,
+    warn_of_confusion,
+)
+from har_jax.pretraining import folders_of, held_out_parts, pretrain, warn_of_torn_groups
 from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
@@ -162,11 +168,16 @@ class Experiment:
                     value = self._config.estimate[key]
                     raise DataError(f"config.estimate.{key}={value!r} is no file")
             _ = self._foreign_out_of_sample
-        elif self._estimates:
-            labels = self._data.train.labels  # loaded out here, where its own warnings are heard
+        parts: Sequence[np.ndarray] = ()
+        if self._estimates and not self._foreign:
+            train = self._data.train  # loaded out here, where its own warnings are heard
             with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", FEWER_THAN_FOLDS)  # told by who trains the models
-                held_out_parts(self._config, labels)
+                # Told by who trains the models.
+                warnings.filterwarnings("ignore", FEWER_THAN_FOLDS)
+                warnings.filterwarnings("ignore", IN_ONE_PART)
+                parts = held_out_parts(self._config, train)
+        if self._config.data.keep_groups_whole is None:
+            warn_of_torn_groups(self._data, parts)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
             folder.refuse_other_data(self._digest)
 
@@ -219,6 +230,7 @@ class Experiment:
     def _run_estimate(self) -> None:
         train, said = self._data.train, self._out_of_sample()
         assert said is not None  # this stage is of methods that need it
+        warn_of_confusion(said, train.labels, self._data.class_names)
         names, smoothing = self._data.group_names, self._config.estimate.smoothing
         estimates = estimate(said, train.labels, train.group_ids(), names, smoothing)
         self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(estimates.pooled))

@@ -12,9 +12,11 @@ from jaxtyping import Float, Int
 from har_jax.data.examples import DataError
 from har_jax.files import read_array
 from har_jax.strength import GroupStatistics, group_statistics
+from har_jax.terminal import some
 
 _LEAST = 1e-9  # which a probability of 0 counts as in a loss
-_FEW = 10  # training examples of a group, of which half at most are held out
+_FEW = 10  # examples
+_CONFUSED = 0.9  # the share of a class that is predicted as one other that is worth a word
 _KEPT_DOWN = 0.8  # the share of the largest strength that is worth a word
 
 
@@ -115,6 +117,34 @@ def _warn_of_small_groups(statistics: GroupStatistics, names: Sequence[str]) -> 
         f"{100 * others / statistics.tau.max():.0f}% of config.regularizer.strength: join them "
         "with others, leave them out, or raise that strength",
         stacklevel=3,
+    )
+
+
+def warn_of_confusion(
+    said: OutOfSample, labels: Int[np.ndarray, " n"], class_names: Sequence[str]
+) -> None:
+    """Warns of classes that are taken for one other, as all are where columns are exchanged."""
+    read, count = said.prediction >= 0, len(class_names)
+    own = labels[said.index[read]].astype(np.int64)
+    pairs, sizes = np.unique(count * own + said.prediction[read], return_counts=True)
+    classes, taken_for = np.divmod(pairs, count)
+    whole = np.bincount(own, minlength=count)[classes]
+    nearly_all = (whole >= _FEW) & (sizes >= _CONFUSED * whole)
+    rows = np.flatnonzero(nearly_all & (taken_for != classes)).tolist()
+    if not rows:
+        return
+    shown = some(
+        [
+            f"{class_names[classes[row]]!r} for {class_names[taken_for[row]]!r} ({sizes[row]} of "
+            f"{whole[row]})"
+            for row in rows
+        ]
+    )
+    warnings.warn(
+        f"{len(rows)} of {count} classes are nearly always taken for one other: {shown}: "
+        "probabilities of another program need their columns in the order of classes.txt, beside "
+        "labels.npy; else such a class has a wrong name, or too few examples to be learned",
+        stacklevel=2,
     )
 
 

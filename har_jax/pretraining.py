@@ -1,30 +1,33 @@
 """The models that estimate the noise, each on a part of the training set."""
 
 import pathlib
+import warnings
+from collections.abc import Sequence
 
 import numpy as np
 from ml_collections import config_dict
 
 from har_jax import seeds
-from har_jax.data import DataError, stratified_folds, stratified_split
+from har_jax.data import DataError, Examples, TrainingData, stratified_folds, stratified_split
 from har_jax.files import write_array, write_arrays
 from har_jax.processes import is_first
 from har_jax.trainer import Trainer
 
 
-def held_out_parts(config: config_dict.ConfigDict, labels: np.ndarray) -> list[np.ndarray]:
+def held_out_parts(config: config_dict.ConfigDict, train: Examples) -> list[np.ndarray]:
     """The examples that each model does not see.
 
     Args:
       config: A whole config.
-      labels: ``[n]``, of the training set.
+      train: The training set.
 
     Raises:
-      DataError: if there are too few.
+      DataError: if there are too few, or too few groups where those are kept whole.
     """
-    seed = seeds.derive(config.seed, "pretrain split")
+    seed, labels = seeds.derive(config.seed, "pretrain split"), train.labels
+    groups = train.group_ids() if config.data.keep_groups_whole else None
     if config.pretrain.folds is not None:
-        return list(stratified_folds(labels, config.pretrain.folds, seed))
+        return list(stratified_folds(labels, config.pretrain.folds, seed, groups))
     fraction = 0.5 if config.pretrain.fraction is None else config.pretrain.fraction
     size = round(fraction * len(labels))
     if not 0 < size < len(labels):
@@ -32,7 +35,40 @@ def held_out_parts(config: config_dict.ConfigDict, labels: np.ndarray) -> list[n
             f"config.pretrain.fraction={fraction} of {len(labels)} training examples leaves no "
             "example to train on, or none to predict"
         )
-    return [stratified_split(labels, size, seed)[1]]
+    return [stratified_split(labels, size, seed, groups)[1]]
+
+
+def warn_of_torn_groups(data: TrainingData, parts: Sequence[np.ndarray]) -> None:
+    """Warns if groups are in several parts of the data that are to be apart.
+
+    Args:
+      data: Whose groups those are.
+      parts: As :func:`held_out_parts` has them.
+    """
+    train = data.train.groups
+    if train is None:
+        return
+    tested = np.unique(data.test.group_ids())
+    torn = {"are trained on and tested on": (len(np.intersect1d(tested, train)), len(tested))}
+    if parts:
+        of_part = [np.unique(train[part]) for part in parts]
+        seen = [np.unique(np.delete(train, part)) for part in parts]
+        both = [np.intersect1d(*pair) for pair in zip(of_part, seen, strict=True)]
+        count = len(np.unique(np.concatenate(both)))
+        torn["are in several parts of what the noise is estimated from"] = (
+            count,
+            len(np.unique(train)),
+        )
+    shown = [
+        f"{count} of {whole} groups {where}" for where, (count, whole) in torn.items() if count
+    ]
+    if shown:
+        warnings.warn(
+            f"{' and '.join(shown)}: if the examples of a group are alike, as those of one patient "
+            "or camera, models are judged by what they have seen, which "
+            "config.data.keep_groups_whole=True avoids; False says that they are not",
+            stacklevel=3,
+        )
 
 
 def folders_of(config: config_dict.ConfigDict, path: pathlib.Path) -> list[pathlib.Path]:
@@ -50,7 +86,7 @@ def pretrain(trainer: Trainer, path: pathlib.Path) -> None:
     config, train = trainer.config, trainer.data.train
     epochs = config.pretrain.epochs
     folded = config.pretrain.folds is not None
-    parts = held_out_parts(config, train.labels)
+    parts = held_out_parts(config, train)
     results = []
     for held_out, folder in zip(parts, folders_of(config, path), strict=True):
         title = f"pretrain {folder.name}" if folded else "pretrain"

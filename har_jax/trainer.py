@@ -12,10 +12,10 @@ from har_jax import interruption, seeds
 from har_jax.build import make_method, make_place, num_steps
 from har_jax.config import TEXT_MODELS
 from har_jax.data import DataError, Examples, TrainingData, load
-from har_jax.files import write_array
+from har_jax.data.summary import describe
+from har_jax.files import write_array, write_text
 from har_jax.methods import Method
 from har_jax.processes import is_first
-from har_jax.terminal import brief
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import fit
@@ -64,24 +64,25 @@ class Trainer:
             place=make_place(config.data),
             train_size=config.data.train_size,
             validation_fraction=config.data.validation_fraction,
+            keep_groups_whole=bool(config.data.keep_groups_whole),
+            on_leak=config.data.on_leak,
             reads="texts" if config.model.name in TEXT_MODELS else "images",
         )
         interruption.check()
         _check_channels(config, data)
-        made = ("true_count", "flip_rate", "mislabelled_count")  # known of noise that we make
-        for key, value in data.summary().items():
-            if data.noisy_classes or key not in made:
-                print(f"data: {key} {brief(value)}")
+        for line in describe(data):
+            print(f"data: {line}")
         return data
 
     def describe_data(self, folder: pathlib.Path) -> None:
         """Leaves in a folder what goes with a network: the labels it learned from, and the words.
 
-        ``labels.npy`` ``[n]``, of the whole training set, in its order; ``vocabulary.txt``, of
-        texts, a word on each line, by id.
+        ``labels.npy`` ``[n]``, of the whole training set, in its order; ``classes.txt``, a name on
+        each line, by id; ``vocabulary.txt``, of texts, a word on each line, by id.
         """
         if not is_first():
             return
+        write_text(folder / "classes.txt", "".join(f"{name}\n" for name in self.data.class_names))
         write_array(folder / "labels.npy", self.data.train.labels)
         if self.data.vocabulary is not None:
             self.data.vocabulary.save(folder / "vocabulary.txt")

@@ -1,6 +1,7 @@
 """Protocols do what they say, from the clean labels, and depend on the seed alone."""
 
 import contextlib
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from har_jax import data
+from har_jax.data.classes import class_ids
 from har_jax.data.examples import DataError, check_labels
 from har_jax.data.images import crop_and_flip, normalizer, random_flip, random_shift
+from har_jax.data.labels import warn_of_near_names
 
 NOISE = {"kind": "groups", "groups": ((3, 8), (4, 9)), "rate": 0.4}
 IMBALANCE = {"kind": "step", "classes": (3, 4, 8, 9), "ratio": 4.0}
@@ -309,3 +312,30 @@ def test_normalization_scales_integers_and_leaves_floats():
     np.testing.assert_allclose(normalized.ravel(), [-1, 0, 0.5], atol=1e-7)
     floats = jnp.array([[3.0]])
     assert normalizer(None, None)(floats) is floats
+
+
+@pytest.mark.parametrize(
+    ("names", "alike"),
+    [
+        (("pos", "Pos", "neg", "POS"), "'pos' and 'Pos' and 'POS'"),
+        (("0", "1", "0.0"), "'0' and '0.0'"),
+        (("C0", "c0"), "'C0' and 'c0'"),
+        (("a b", "a  b", "c"), "'a b' and 'a  b'"),
+        (("caf\u00e9", "cafe\u0301"), "'caf\u00e9' and 'cafe\u0301'"),
+        (("01", "1", "+1"), r"'01' and '1' and '\+1'"),
+    ],
+)
+def test_names_that_are_nearly_the_same_are_told_of(names, alike):
+    with pytest.warns(UserWarning, match=f"nearly the same: {alike}: if they are one"):
+        warn_of_near_names(names, "classes")
+    warn_of_near_names(("0", "00a", "10", "-1", "1", "1.5", "a", "ab", "a_b", "ss", "\u00f1"), "")
+
+
+def test_a_number_that_is_an_id_and_another_name_is_refused():
+    names = ("1", "10", "2")
+    of = functools.partial(class_ids, class_names=names, key="data.noise.groups", source="folder")
+    with pytest.raises(DataError, match=r"1, which is the id of class '10' .* write '1' or '10',"):
+        of((1, 2))
+    assert of(("1", "2")) == (0, 2)
+    assert of((2,)) == (2,)
+    assert class_ids((3, 8), tuple("0123456789"), key="k", source="digits") == (3, 8)

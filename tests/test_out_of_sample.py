@@ -11,7 +11,13 @@ from har_jax.data import stratified_folds
 from har_jax.data.examples import DataError
 from har_jax.experiment import Experiment
 from har_jax.files import read_arrays
-from har_jax.out_of_sample import OutOfSample, by_fold, estimate, from_probabilities
+from har_jax.out_of_sample import (
+    OutOfSample,
+    by_fold,
+    estimate,
+    from_probabilities,
+    warn_of_confusion,
+)
 from har_jax.strength import noise_frequency_tau
 from har_jax.workdir import StageError
 
@@ -254,3 +260,18 @@ def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path):
     write(1)
     with pytest.raises(StageError, match="was made from other data than there are now"):
         Experiment(foreign, tmp_path / "w").run("train")
+
+
+def test_classes_that_are_taken_for_one_other_are_named():
+    names = tuple(sorted(map(str, range(12))))  # 0, 1, 10, 11, 2, ...
+    labels = np.repeat(np.arange(12), 20)
+    columns = np.array([int(name) for name in names])  # of another program, in numeric order
+    said = lambda prediction: OutOfSample(np.arange(240), np.zeros(240, int), prediction, None)
+    message = r"10 of 12 classes are nearly always taken for one other: '10' for '2' \(20 of 20\)"
+    with pytest.warns(UserWarning, match=message):
+        warn_of_confusion(said(columns[labels]), labels, names)
+    warn_of_confusion(said(labels), labels, names)
+    mostly = np.where(np.arange(240) % 20 < 3, labels, (labels + 1) % 12)
+    warn_of_confusion(said(mostly), labels, names)
+    few = np.where(np.arange(240) % 20 < 9, (labels + 1) % 12, -1)  # the others cannot be read
+    warn_of_confusion(said(few), labels, names)

@@ -28,6 +28,7 @@ from tests.own_images import write_folder
 def root(tmp_path_factory):
     root = tmp_path_factory.mktemp("images")
     write_folder(root, {"cat": 20, "dog": 12, "eel": 8})
+    (root / "cat" / "notes.txt").touch()
     return root
 
 
@@ -47,13 +48,28 @@ def own(source, **data):
 
 
 @pytest.mark.filterwarnings("ignore:of what was held out")
-def test_a_folder_goes_through_all_stages(root, tmp_path):
+def test_a_folder_goes_through_all_stages(root, tmp_path, capsys):
     config = own("folder", root=str(root))
     config.data.noise.kind, config.data.noise.rate = "symmetric", 0.3
     Experiment(config, tmp_path).run()
     results = json.loads((tmp_path / "report" / "results.json").read_text())
     assert [group["name"] for group in results["groups"]] == ["cat", "dog", "eel"]
     assert results["data"]["true_count"] == [16, 10, 6]
+    assert results["data"]["classes"] == ["cat", "dog", "eel"]
+    assert results["data"]["splits"] == {
+        "train": f"the folder '{root.name}'",
+        "test": f"0.2 of the folder '{root.name}', at random",
+    }
+    assert results["data"]["found"] == {"left out: files *.txt": 1}
+    lines = [
+        f"train: 32 examples, of the folder '{root.name}'",
+        "3 classes, of train + test: cat 16 + 4, dog 10 + 2, eel 6 + 2",
+        "left out: files *.txt: 1",
+    ]
+    said, page = capsys.readouterr().out, (tmp_path / "report" / "index.html").read_text()
+    assert all(f"data: {line}\n" in said for line in lines)
+    assert "left out: files *.txt" in page
+    assert (tmp_path / "train/erm/classes.txt").read_text() == "cat\ndog\neel\n"
     assert results["unreadable"] == {name: {"train": 0, "test": 0} for name in ("erm", "har")}
     assert not (tmp_path / "predict").exists()
 
@@ -82,7 +98,8 @@ def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
         split = "test" if number % 5 == 0 else "train"
         lines.append(f"{path.relative_to(root)},{path.parent.name},{'ab'[number % 2]},{split}")
     (tmp_path / "labels.csv").write_text("\n".join(lines))
-    config = own("csv", root=str(root), table=str(tmp_path / "labels.csv"))
+    table = str(tmp_path / "labels.csv")
+    config = own("csv", root=str(root), table=table, keep_groups_whole=False)
     config.predictions = "parquet"
     config.estimate.smoothing = 1.0
     experiment = Experiment(config, tmp_path / "run")

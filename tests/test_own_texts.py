@@ -42,6 +42,8 @@ def write(path, header=("text", "label", "group", "split")):
 def small(table, **changes):
     config = recipes.own_texts()
     config.data.table = str(table)
+    config.data.on_leak = "keep"  # of so few words
+    config.data.keep_groups_whole = False
     config.data.length = 6
     config.data.vocabulary_size = 20
     config.methods = ("har",)
@@ -76,8 +78,8 @@ def test_texts_go_through_all_stages(tmp_path):
 @pytest.mark.parametrize(
     ("header", "changes", "message"),
     [
-        (("text", "group"), {}, "has the columns text, group, and lacks label"),
-        (("group", "label"), {}, r"columns group, label, and lacks path \(or text\)"),
+        (("text", "group"), {}, "has the columns 'text', 'group', and lacks label"),
+        (("group", "label"), {}, r"columns 'group', 'label', and lacks path \(or text\)"),
         (
             ("text", "label"),
             {

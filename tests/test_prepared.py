@@ -13,6 +13,7 @@ import pytest
 
 from har_jax.data import load, prepared
 from har_jax.data.examples import DataError
+from har_jax.data.hold_out import HoldOut
 from har_jax.data.sources import Place, open_source
 from tests import tiny_tfds
 
@@ -62,7 +63,9 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
     noise = {"kind": "symmetric", "rate": 1.0}
-    noisy = load("tfds:grey", noise, {"kind": "none"}, 0, place=Place(data_dir=tmp_path))
+    noisy = load(
+        "tfds:grey", noise, {"kind": "none"}, 0, place=Place(data_dir=tmp_path), on_leak="keep"
+    )
     assert noisy.flipped.all()
     assert noisy.train.labels.max() > 256
     assert noisy.summary()["true_count"] == [1] * 300
@@ -126,12 +129,12 @@ def test_damaged_and_other_data(data_dir, tmp_path, damage, message):
 def test_other_formats_splits_configs_and_names(tmp_path):
     images, labels = tiny_tfds.random_images(3, (4, 4, 3), 3)
     tiny_tfds.write(tmp_path / "old" / "1.0.0", images, labels, NAMES, file_format="tfrecord")
-    tiny_tfds.write(tmp_path / "part" / "1.0.0", images, labels, NAMES, splits=("train",))
+    tiny_tfds.write(tmp_path / "part" / "1.0.0", images, labels, NAMES, splits=("test",))
     for config in ("a", "b"):
         tiny_tfds.write(tmp_path / "many" / config / "1.0.0", images, labels, NAMES)
     for name, message in {
         "old": "is prepared as tfrecord in .*: prepare it as array_record",
-        "part": "has the splits train: train, and test or validation, are needed",
+        "part": "has the splits test: train is needed, and test or validation where there",
         "many": "holds several configs: write one of tfds:many/a, tfds:many/b",
         "no such": "is not a name of TFDS: write",
         "../x": "is not a name of TFDS: write",
@@ -139,6 +142,37 @@ def test_other_formats_splits_configs_and_names(tmp_path):
         with pytest.raises(DataError, match=message):
             open_source(f"tfds:{name}", Place(data_dir=tmp_path))
     assert open_source("tfds:many/b", Place(data_dir=tmp_path)).class_names == NAMES
+
+
+def test_a_part_of_the_one_split_is_tested_on(tmp_path):
+    images, labels = tiny_tfds.random_images(30, (4, 4, 3), 3)
+    tiny_tfds.write(tmp_path / "one" / "1.0.0", images, labels, NAMES, splits=("train",))
+    source = open_source("tfds:one", Place(tmp_path))
+    data = source.load(0)
+    assert np.bincount(data.train.labels).tolist() == [8, 8, 8]
+    assert np.bincount(data.test.labels).tolist() == [2, 2, 2]
+    assert data.found.splits["test"] == "0.2 of the split 'train', at random"
+    assert not np.array_equal(data.test.inputs, source.load(1).test.inputs)
+    half = open_source("tfds:one", Place(tmp_path, hold_out=HoldOut(0.5))).load(0)
+    assert len(half.train) == len(half.test) == 15
+    tiny_tfds.write(tmp_path / "two" / "1.0.0", images, labels, NAMES)
+    with pytest.raises(DataError, match=r"test_fraction=0.5 is not read, since tfds:two has"):
+        open_source("tfds:two", Place(tmp_path, hold_out=HoldOut(0.5))).load(0)
+
+
+def test_labels_that_are_none_and_splits_that_are_not_read(tmp_path):
+    images, labels = tiny_tfds.random_images(30, (4, 4, 3), 3)
+    labels = np.where(np.arange(30) < 4, -1, labels)
+    splits = ("train", "test", "unlabelled")
+    tiny_tfds.write(tmp_path / "some" / "1.0.0", images, labels, NAMES, splits=splits)
+    with pytest.raises(DataError, match="4 of the 30 examples of the split train of tfds:some"):
+        open_source("tfds:some", Place(tmp_path)).load(0)
+    data = open_source("tfds:some", Place(tmp_path, on_missing_label="skip")).load(0)
+    assert len(data.train) == len(data.test) == 26
+    assert data.found.counts == {
+        "left out: examples of the split 'unlabelled'": 30,
+        "left out: labels -1": 8,
+    }
 
 
 def test_texts_and_what_is_no_utf8(tmp_path):

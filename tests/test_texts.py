@@ -68,19 +68,40 @@ def test_texts_without_words():
 
 
 def test_the_vocabulary_is_of_what_is_trained_on(tmp_path):
-    texts = [f"common word{number}".encode() for number in range(40)]
+    texts = [f"a common word{number}".encode() for number in range(40)]
     labels = [number % 2 for number in range(40)]
     tiny_tfds.write_texts(tmp_path / "tiny" / "1.0.0", texts, labels, ("no", "yes"))
     place = Place(tmp_path, encoding=Encoding(vocabulary_size=1000, length=3))
     none = {"kind": "none"}
-    data = load("tfds:tiny", none, none, 0, place=place, validation_fraction=0.25)
-    assert data.vocabulary_size == 2 + 1 + 30
+    given = {"place": place, "on_leak": "keep"}  # both splits are the same
+    data = load("tfds:tiny", none, none, 0, validation_fraction=0.25, **given)
+    assert data.vocabulary_size == 2 + 2 + 30
     assert data.train.inputs.shape == (30, 3)
     shown = [data.vocabulary.decode(ids) for ids in data.train.inputs]
-    assert all(text.startswith("common word") for text in shown)
+    assert all(text.startswith("a common word") for text in shown)
     unseen = [data.vocabulary.decode(ids) for ids in data.test.inputs]
-    assert unseen == ["common <unknown>"] * 10
+    assert unseen == ["a common <unknown>"] * 10
     flips = {"kind": "asymmetric", "flips": (("yes", "no", 0.5),)}
-    noisy = load("tfds:tiny", flips, none, 0, place=place)
+    noisy = load("tfds:tiny", flips, none, 0, **given)
     assert noisy.summary()["flip_rate"] == [0.0, 0.5]
     assert noisy.noisy_classes == (0, 1)
+
+
+def test_texts_without_blanks_are_told_of_and_cut_into_characters(tmp_path):
+    glyphs = [chr(0x4E00 + number) for number in range(12)]
+    rng = np.random.default_rng(0)
+    texts = ["".join(rng.choice(glyphs, 9)).encode() for _ in range(40)]
+    tiny_tfds.write_texts(tmp_path / "tiny" / "1.0.0", texts, [0, 1] * 20, ("no", "yes"))
+    none = {"kind": "none"}
+    part = {"on_leak": "keep", "validation_fraction": 0.25}
+    with pytest.warns(
+        UserWarning, match="of 10 of the 10 texts .* take config.data.words=characte"
+    ):
+        load("tfds:tiny", none, none, 0, place=Place(tmp_path), **part)
+    place = Place(tmp_path, encoding=Encoding(length=9, words="characters"))
+    data = load("tfds:tiny", none, none, 0, place=place, **part)
+    assert data.vocabulary_size == 2 + 12
+    assert data.vocabulary.decode(data.test.inputs[0]).replace(" ", "") == data.test.texts[0]
+    data.vocabulary.save(tmp_path / "vocabulary.txt")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.txt", "characters")
+    np.testing.assert_array_equal(loaded.encode(data.test.texts, 9), data.test.inputs)

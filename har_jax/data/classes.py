@@ -18,7 +18,8 @@ def class_ids(
       source: Whose classes they are, for errors.
 
     Raises:
-      DataError: if there is no such class, or one is named twice.
+      DataError: if there is no such class, one is named twice, or a number is the id of one and
+        the name of another.
     """
     ids = tuple(_class_id(entry, class_names, key, source) for entry in classes)
     for label in ids:
@@ -33,6 +34,13 @@ def _class_id(entry: int | str, class_names: Sequence[str], key: str, source: st
     if isinstance(entry, str) and entry in class_names:
         return class_names.index(entry)
     if isinstance(entry, int) and 0 <= entry < len(class_names):
+        for label, name in enumerate(class_names):
+            if label != entry and name.strip().isdecimal() and int(name) == entry:
+                raise DataError(
+                    f"config.{key} names class {entry}, which is the id of class "
+                    f"{class_names[entry]!r} of {source} and the name of another, whose id is "
+                    f"{label}: write {name!r} or {class_names[entry]!r}, as strings"
+                )
         return entry
     near = difflib.get_close_matches(str(entry), class_names, n=1)
     remedy = f"did you mean {near[0]!r}?" if near else f"they are {_listing(class_names)}"

@@ -2,6 +2,7 @@
 
 import abc
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -69,6 +70,14 @@ class EncodedImages(abc.ABC):
         """What :func:`har_jax.data.decoding.decode_square` takes."""
 
     @abc.abstractmethod
+    def sizes(self) -> Int[np.ndarray, " n"]:
+        """``[n]``, of each image in bytes; -1 of one that is not there, and may be skipped."""
+
+    @abc.abstractmethod
+    def middle(self, index: int, size: int) -> bytes:
+        """So many bytes from the middle of an encoded image; all of one that has no more."""
+
+    @abc.abstractmethod
     def checksum(self) -> bytes:
         """Of what is known of the images without reading them."""
 
@@ -108,20 +117,37 @@ class ImageFiles(EncodedImages):
     def file(self, index: int) -> File:
         return self.root / self.paths[index]
 
-    def checksum(self) -> bytes:
-        """Of the files' names and sizes.
+    def sizes(self) -> Int[np.ndarray, " n"]:
+        """Of the files.
 
         Raises:
           DataError: if one is not there, and such files are not to be skipped.
         """
-        sha = hashlib.sha256()
-        for path in checked(self.names):
+        return self._sizes
+
+    @functools.cached_property
+    def _sizes(self) -> np.ndarray:
+        sizes = np.full(len(self), -1, np.int64)
+        for index, path in enumerate(checked(self.names)):
+            file = os.path.join(self.root, path)
             try:
-                size = os.stat(self.root / path).st_size
+                sizes[index] = os.stat(file).st_size
             except OSError as error:
                 if self.reading.on_unreadable == "stop":
-                    message = f"{self.root / path} cannot be found: {error.strerror}"
-                    raise DataError(message) from error
-                size = -1
+                    raise DataError(f"{file} cannot be found: {error.strerror}") from error
+        return sizes
+
+    def middle(self, index: int, size: int) -> bytes:
+        descriptor = os.open(os.path.join(self.root, self.paths[index]), os.O_RDONLY)
+        try:
+            whole = os.fstat(descriptor).st_size
+            return os.pread(descriptor, min(size, whole), max(0, whole - size) // 2)
+        finally:
+            os.close(descriptor)
+
+    def checksum(self) -> bytes:
+        """Of the files' names and sizes."""
+        sha = hashlib.sha256()
+        for path, size in zip(self.names, self.sizes().tolist(), strict=True):
             sha.update(f"{path}\0{size}\0".encode())
         return sha.digest()

@@ -7,6 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from jaxtyping import Int
 
+from har_jax.data.found import Found
+
 
 class Inputs(Protocol):
     """What examples have beside labels: an array, or something that stands for one.
@@ -67,6 +69,7 @@ class Dataset:
       class_names: ``K`` names.
       group_names: ``G`` names; those of the classes where examples have no groups of their own.
       others: Further test sets, by name.
+      found: Where all that comes from, and what was left out of it.
     """
 
     train: Examples
@@ -74,12 +77,16 @@ class Dataset:
     class_names: tuple[str, ...]
     group_names: tuple[str, ...] | None = None
     others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
+    found: Found = dataclasses.field(default_factory=Found)
 
     def __post_init__(self) -> None:
         if len(self.class_names) < 2:
             raise DataError(
                 f"the classes are {', '.join(self.class_names) or 'none'}: two are needed at least"
             )
+        for name in self.class_names:
+            if len(name.splitlines()) > 1:
+                raise DataError(f"the class {name!r} has a name of several lines: rename it")
         for split, examples in {"train": self.train, "test": self.test, **self.others}.items():
             if not len(examples):
                 raise DataError(f"{split}: there are no examples")

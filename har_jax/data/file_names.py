@@ -1,24 +1,23 @@
 """Names of files, which are UTF-8, whatever this process takes them for."""
 
 import os
-import pathlib
 import sys
 
 from har_jax.data.examples import DataError
 
 
-def check_name(path: pathlib.Path) -> None:
+def check_name(path: str) -> None:
     """Checks the name of a file or folder as the system has listed it.
 
     Raises:
       DataError: if it is not UTF-8, or is, and this process reads it as something else.
     """
     try:
-        right = os.fsencode(path).decode() == str(path)
+        right = os.fsencode(path).decode() == path
     except UnicodeDecodeError as error:
-        raise DataError(f"the name {str(path)!r} is not UTF-8: rename it") from error
+        raise DataError(f"the name {path!r} is not UTF-8: rename it") from error
     if not right:
-        raise _wrong_locale(str(path))
+        raise _wrong_locale(path)
 
 
 def check_written_name(name: str) -> None:

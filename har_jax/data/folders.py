@@ -1,81 +1,178 @@
 """A person's own images, in folders of classes."""
 
+import dataclasses
 import os
 import pathlib
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 
 from har_jax.data.examples import DataError
 from har_jax.data.file_names import check_name
-from har_jax.data.listing import TEST_NAMES, Listing
-from har_jax.interruption import checked
+from har_jax.data.found import Found, by_suffix
+from har_jax.data.listing import Listing
+from har_jax.data.split_names import assign_splits, resembles_split, split_of
+from har_jax.data.suffixes import image_suffixes
+from har_jax.interruption import check
+from har_jax.terminal import some
 
-SUFFIXES = frozenset(
-    (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
-)
+
+@dataclasses.dataclass(frozen=True)
+class Files:
+    """What lies in a folder and in those below, without what is hidden; relative to it, sorted.
+
+    Attributes:
+      images: What the installed Pillow opens, by suffix.
+      others: Other files.
+      folders: Those within it, not those further below.
+    """
+
+    images: Sequence[str]
+    others: Sequence[str]
+    folders: Sequence[str]
 
 
-def list_folder(root: pathlib.Path) -> Listing:
+def list_folder(root: pathlib.Path, has_splits: bool | None = None) -> Listing:
     """Lists ``root/CLASS/...``, or ``root/train/CLASS/...`` and ``root/test/CLASS/...``.
 
-    Files whose names begin with a dot, or are not those of images, are left out. The test set may
-    be called ``val``, ``valid`` or ``validation`` as well.
+    Files whose names begin with a dot are left out; others that are not those of images are
+    counted. Splits may be called as :func:`har_jax.data.split_names.split_of` has it; one of
+    validation is what is tested on where there is no other, and a further test set where there is.
+
+    Args:
+      root: The folder.
+      has_splits: Whether its folders are splits, or classes; None goes by what they are called, and
+        by whether folders of classes lie in them.
 
     Raises:
-      DataError: if there is no such folder, or no image in it.
+      DataError: if there is no such folder, or no image in it, or it can be read in two ways.
+
+    Warns:
+      UserWarning: if the folder of a class has no image.
     """
     root = root.resolve()
     if not root.is_dir():
         raise DataError(f"config.data.root={str(root)!r} is no folder")
-    folders = {"train": root}
-    inside = {path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "."}
-    if "train" in inside and inside <= {"train", *TEST_NAMES}:  # and not one class of several
-        folders["train"] = root / "train"
-        tests = [root / name for name in TEST_NAMES if name in inside]
-        if len(tests) > 1:
-            names = " and ".join(path.name for path in tests)
-            raise DataError(f"{root} has {names}, and one can be tested on: rename the other")
-        if tests:
-            folders["test"] = tests[0]
-    paths: dict[str, list[str]] = {split: [] for split in folders}
-    labels: dict[str, list[str]] = {split: [] for split in folders}
-    for split, folder in folders.items():
-        for path in images_in(folder):
-            within = path.relative_to(folder)
-            if len(within.parts) < 2:
-                raise DataError(f"{path} lies in no folder of a class: move it into one")
-            paths[split].append(str(path.relative_to(root)))
-            labels[split].append(within.parts[0])
+    files = list_files(root)
+    splits = _splits(root, files, has_splits)
+    paths: dict[str, list[str]] = {split: [] for split in splits}
+    labels: dict[str, list[str]] = {split: [] for split in splits}
+    of_folder = {folder: split for split, folder in splits.items()}
+    elsewhere = []
+    for path in files.images:
+        check()
+        *above, _ = parts = path.split(os.sep)
+        split = of_folder.get("" if "" in of_folder else parts[0])
+        if split is None:
+            elsewhere.append(path)
+            continue
+        above = above[bool(splits[split]) :]
+        if not above:
+            raise DataError(
+                f"{root / path} lies in no folder of a class: move it into one"
+                + (", or set config.data.has_splits=False" if splits[split] else "")
+            )
+        paths[split].append(path)
+        labels[split].append(above[0])
+    for split, folder in splits.items():
         if not paths[split]:
             raise DataError(
-                f"there are no images in {folder}: folders of classes are needed, with files named "
-                f"{', '.join(sorted(SUFFIXES))}"
+                f"there are no images in {root / folder}: folders of classes are needed, with "
+                "files named *.jpg, *.png or what else the installed Pillow opens"
+                f"{_instead(files.others)}"
             )
-    return Listing(root, paths, labels)
+    _warn_of_empty(root, splits, labels)
+    found = Found(
+        {split: f"the folder {folder or root.name!r}" for split, folder in splits.items()},
+        {f"left out: {what}": count for what, count in by_suffix(files.others).items()},
+    ).counted({"left out: images outside of the folders of splits": len(elsewhere)})
+    return Listing(root, root, paths, labels, found=found)
 
 
-def images_in(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The image files in a folder and in those below, sorted; hidden ones are left out.
+def list_files(folder: pathlib.Path) -> Files:
+    """Lists a folder.
 
     Raises:
       DataError: if a folder cannot be read, or a name is not UTF-8, or read as something else.
     """
-
-    def walk(place: pathlib.Path, above: frozenset[str]) -> Iterator[pathlib.Path]:
-        real = os.path.realpath(place)
-        if real in above:  # a link that leads back
-            return
-        for entry in checked(sorted(place.iterdir())):
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir():
-                yield from walk(entry, above | {real})
-            elif entry.suffix.lower() in SUFFIXES:
-                yield entry
-
+    suffixes = image_suffixes()
+    images: list[str] = []
+    others: list[str] = []
     try:
-        found = list(walk(folder, frozenset()))
+        for path in _walk(str(folder), "", frozenset()):
+            name = path.rpartition(os.sep)[2]
+            (images if os.path.splitext(name)[1].lower() in suffixes else others).append(path)
+        folders = sorted(entry.name for entry in _visible(str(folder)) if entry.is_dir())
     except OSError as error:
         raise DataError(f"{error.filename} cannot be read: {error.strerror}") from error
-    for path in found:
-        check_name(path)
-    return found
+    for path in images:
+        check_name(os.path.join(folder, path))
+    return Files(images, others, folders)
+
+
+def _walk(root: str, within: str, above: frozenset[str]) -> Iterator[str]:
+    place = os.path.join(root, within)
+    real = os.path.realpath(place)
+    if real in above:  # a link that leads back
+        return
+    for entry in sorted(_visible(place), key=lambda entry: entry.name):
+        path = os.path.join(within, entry.name)
+        if entry.is_dir():
+            check()
+            yield from _walk(root, path, above | {real})
+        else:
+            yield path
+
+
+def _visible(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return [entry for entry in entries if entry.name[0] != "."]
+
+
+def _splits(root: pathlib.Path, files: Files, has_splits: bool | None) -> Mapping[str, str]:
+    """The folder of every split; ``{"train": ""}`` where folders are classes.
+
+    Raises:
+      DataError: if there are none where there are to be some, or both readings are possible.
+    """
+    if has_splits is False:
+        return {"train": ""}
+    direct = {path.split(os.sep)[0] for path in files.images if path.count(os.sep) == 1}
+    nested = {path.split(os.sep)[0] for path in files.images if path.count(os.sep) > 1}
+    named = [folder for folder in files.folders if split_of(folder)]
+    unnamed = [folder for folder in sorted(direct | nested) if not split_of(folder)]
+    if has_splits or (not unnamed and "train" in map(split_of, named)):
+        return assign_splits(named, str(root))
+    # A split holds folders of classes; a class that is called as one, such as a train, need not.
+    doubtful = [f for f in sorted(nested - direct) if split_of(f) or resembles_split(f)]
+    if doubtful:
+        raise DataError(
+            f"{root} can be read in two ways: {some(list(map(repr, doubtful)))} may be splits that "
+            f"hold folders of classes, or classes beside {some(list(map(repr, unnamed))) or 'them'}"
+            ": if splits, name their folders train and test, leave no other images beside them, "
+            "or set config.data.has_splits=True, which reads nothing else; if classes, set "
+            "config.data.has_splits=False"
+        )
+    return {"train": ""}
+
+
+def _instead(others: Sequence[str]) -> str:
+    counts = by_suffix(others)
+    shown = some([f"{count} {what}" for what, count in counts.items()])
+    return f"; there are {shown}" if counts else ""
+
+
+def _warn_of_empty(
+    root: pathlib.Path, splits: Mapping[str, str], labels: Mapping[str, Sequence[str]]
+) -> None:
+    empty = [
+        os.path.join(folder, entry.name)
+        for split, folder in splits.items()
+        for entry in _visible(str(root / folder))
+        if entry.is_dir() and entry.name not in set(labels[split])
+    ]
+    if empty:
+        warnings.warn(
+            f"{root} has folders without an image, which are no classes: "
+            f"{some(sorted(map(repr, empty)))}",
+            stacklevel=3,
+        )

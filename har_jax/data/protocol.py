@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,13 +14,17 @@ from jaxtyping import Bool, Int
 from har_jax import seeds
 from har_jax.data.classes import class_ids
 from har_jax.data.encoded import EncodedImages
-from har_jax.data.examples import DataError, Examples
+from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.found import Found
 from har_jax.data.imbalance import exponential_imbalance, step_imbalance
+from har_jax.data.labels import warn_of_near_names
+from har_jax.data.leaks import OnLeak, mend_leaks
 from har_jax.data.noise import exchange_within_groups, flip_classes
 from har_jax.data.sources import Kind, Place, open_source
 from har_jax.data.splits import stratified_split
-from har_jax.data.texts import Vocabulary, are_texts
+from har_jax.data.texts import Vocabulary, are_texts, warn_of_unknown_words
 from har_jax.interruption import checked
+from har_jax.terminal import some
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,6 +42,7 @@ class TrainingData:
       rare_classes: Those that the imbalance protocol makes rare.
       others: Further test sets, by name, never corrupted.
       vocabulary: Of texts, whose inputs are ids of it; None of images.
+      found: Where all that comes from, and what was left out of it.
     """
 
     train: Examples
@@ -48,6 +54,7 @@ class TrainingData:
     rare_classes: tuple[int, ...]
     others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
     vocabulary: Vocabulary | None = None
+    found: Found = dataclasses.field(default_factory=Found)
 
     @property
     def num_classes(self) -> int:
@@ -87,6 +94,9 @@ class TrainingData:
         of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
         true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
         return {
+            "classes": list(self.class_names),
+            "splits": dict(self.found.splits),
+            "found": dict(self.found.counts),
             "train_examples": len(self.train),
             "test_examples": len(self.test),
             "train_count": of(self.train.labels),
@@ -109,6 +119,8 @@ def load(
     place: Place | None = None,
     train_size: int | None = None,
     validation_fraction: float | None = None,
+    keep_groups_whole: bool = False,
+    on_leak: OnLeak = "stop",
     reads: Kind | None = None,
 ) -> TrainingData:
     """Loads a source and corrupts its training set: noise first, then imbalance.
@@ -129,11 +141,18 @@ def load(
         and imbalance, with the classes' shares as they are.
       validation_fraction: Where given, this share of the corrupted training set is taken
         out of it and evaluated on, in place of the test set.
+      keep_groups_whole: Whether what is evaluated on must share no group with what is trained on.
+      on_leak: What to do with training examples that equal one of the test set, by content.
       reads: What the network takes; None for what there is.
 
     Raises:
       DataError: if the source is not there, has what the network does not read, or a class or
-        a size is not of it; before anything is loaded, where that can be known.
+        a size is not of it; before anything is loaded, where that can be known. If training
+        examples are tested on, or groups that are to be kept whole are torn by the source.
+
+    Warns:
+      UserWarning: of names that are nearly the same, classes without examples, equal examples with
+        different labels, and texts whose words are mostly unknown.
     """
     found = open_source(source, place)
     if reads not in (None, found.kind):
@@ -142,10 +161,15 @@ def load(
             f"takes {reads}"
         )
     corruption = _corruption(source, found.class_names, noise, imbalance)
-    dataset = found.load(seeds.derive(seed, "test split"))
+    warn_of_near_names(found.class_names, "classes")
+    dataset = mend_leaks(found.load(seeds.derive(seed, "test split")), on_leak)
+    _check_groups(dataset, keep_groups_whole)
     num_classes = len(dataset.class_names)
 
     train = dataset.train
+    if absent := set(range(num_classes)) - set(train.labels.tolist()):
+        names = some([dataset.class_names[label] for label in sorted(absent)])
+        warnings.warn(f"no training example is of class {names}", stacklevel=2)
     if train_size is not None and train_size > len(train):
         raise DataError(
             f"config.data.train_size={train_size} is more than the {len(train)} training examples "
@@ -161,7 +185,7 @@ def load(
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source}, {len(clean)} training examples: {error}") from error
     train, clean = dataclasses.replace(train, labels=noisy).take(kept), clean[kept]
-    test = dataset.test
+    test, origin = dataset.test, dataset.found
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
         if not 0 < size < len(train):
@@ -169,17 +193,22 @@ def load(
                 f"config.data.validation_fraction={validation_fraction} of {len(train)} training "
                 "examples leaves none to train on, or none to evaluate on"
             )
+        groups = train.group_ids() if keep_groups_whole else None
         fitted, held_out = stratified_split(
-            train.labels, size, seeds.derive(seed, "validation split")
+            train.labels, size, seeds.derive(seed, "validation split"), groups
         )
         test = train.take(held_out)
         train, clean = train.take(fitted), clean[fitted]
+        part = f"{validation_fraction:g} of the training set, with its labels"
+        origin = dataclasses.replace(origin, splits={**origin.splits, "test": part})
+    others, vocabulary = dict(dataset.others), None
     if are_texts(train.inputs):
         encoding = (place or Place()).encoding
-        vocabulary = Vocabulary.of(train.inputs, encoding.vocabulary_size)
-        train, test = (_encoded(part, vocabulary, encoding.length) for part in (train, test))
-    else:
-        vocabulary = None
+        vocabulary = Vocabulary.of(train.inputs, encoding.vocabulary_size, encoding.words)
+        encode = functools.partial(_encoded, vocabulary=vocabulary, length=encoding.length)
+        train, test = encode(train), encode(test)
+        others = {name: encode(part) for name, part in others.items()}
+        warn_of_unknown_words(np.asarray(test.inputs), encoding.words)
     return TrainingData(
         train=train,
         clean_labels=clean,
@@ -188,9 +217,32 @@ def load(
         group_names=dataset.group_names or dataset.class_names,
         noisy_classes=corruption.noisy_classes,
         rare_classes=corruption.rare,
-        others=dataset.others,
+        others=others,
         vocabulary=vocabulary,
+        found=origin,
     )
+
+
+def _check_groups(dataset: Dataset, keep_whole: bool) -> None:
+    """Looks at the groups that a source names."""
+    if dataset.train.groups is None:
+        if keep_whole:
+            raise DataError(
+                "config.data.keep_groups_whole=True, and there are no groups: name them in a "
+                "column group"
+            )
+        return
+    assert dataset.group_names is not None
+    warn_of_near_names(dataset.group_names, "groups")
+    for split, examples in {"test": dataset.test, **dataset.others}.items():
+        torn = np.intersect1d(dataset.train.groups, examples.group_ids())
+        if keep_whole and len(torn):
+            names = some([dataset.group_names[group] for group in torn])
+            raise DataError(
+                f"config.data.keep_groups_whole=True, and {len(torn)} groups are in train and in "
+                f"{split}, as the source splits them: {names}: mend its splits, or remove them "
+                "to have some made"
+            )
 
 
 def _encoded(examples: Examples, vocabulary: Vocabulary, length: int) -> Examples:

@@ -10,9 +10,12 @@ from typing import Any, Literal, Self
 import numpy as np
 from jaxtyping import Int
 
-from har_jax.data.decoding import File, decode_image
+from har_jax.data.decoding import decode_image
 from har_jax.data.encoded import EncodedImages, Reading
 from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.found import Found
+from har_jax.data.hold_out import HoldOut
+from har_jax.data.labels import OnMissing
 from har_jax.interruption import checked
 
 _READ_AT_ONCE = 1000
@@ -44,16 +47,51 @@ class PreparedData:
         """Raises :class:`DataError` if there is nothing that :meth:`load` could read."""
         _ = self._label_key, self._text_key or self._image_key(sized=True), self._test_split
 
-    def load(self) -> Dataset:
+    def load(self, hold_out: HoldOut, on_missing: OnMissing, seed: int) -> Dataset:
         """Reads the training set and a test set.
 
         Images, which have to be of one size, become ``[n, H, W, C]`` uint8; texts, where there are
         no images, ``[n]`` strings.
 
+        Args:
+          hold_out: How a part of the training set becomes the test set, where there is none.
+          on_missing: What to do with examples of label -1.
+          seed: Of what is held out.
+
         Raises:
-          DataError: if they cannot be read.
+          DataError: if they cannot be read, or labels are missing.
         """
-        return Dataset(self._read("train"), self._read(self._test_split), self.class_names)
+        splits = self.builder.info.splits
+        used = ("train",) if self._test_split is None else ("train", self._test_split)
+        found = Found({split: f"the split {split!r}" for split in used})
+        found = found.counted(
+            {
+                f"left out: examples of the split {split!r}": splits[split].num_examples
+                for split in splits
+                if split not in used
+            }
+        )
+        if self._test_split is not None:
+            hold_out.refuse_unread(f"tfds:{self.name}")
+        train, *tests = (self._labelled(split, on_missing) for split in used)
+        read = sum(splits[split].num_examples for split in used)
+        found = found.counted({"left out: labels -1": read - sum(map(len, (train, *tests)))})
+        if tests:
+            return Dataset(train, tests[0], self.class_names, found=found)
+        train, test, found = hold_out.split(train, seed, found)
+        return Dataset(train, test, self.class_names, found=found)
+
+    def _labelled(self, split: str, on_missing: OnMissing) -> Examples:
+        """The examples of a split that have a label, which is not -1."""
+        examples = self._read(split)
+        missing = examples.labels == -1
+        if np.any(missing) and on_missing != "skip":
+            raise DataError(
+                f"{np.sum(missing)} of the {len(examples)} examples of the split {split} of "
+                f"tfds:{self.name} have the label -1, which stands for none: leave them out with "
+                "config.data.on_missing_label=skip"
+            )
+        return examples.take(np.flatnonzero(~missing)) if np.any(missing) else examples
 
     def find_images(self, split: str, class_names: Sequence[str], reading: Reading) -> Examples:
         """The images of some classes, of any size, still encoded.
@@ -71,8 +109,10 @@ class PreparedData:
             raise DataError(f"tfds:{self.name} has no split {split}")
         ids = {name: label for label, name in enumerate(class_names)}
         of_own = np.array([ids.get(name, -1) for name in self.class_names], np.int32)
-        own = np.array([e[self._label_key] for _, e in self._examples(split, key)], np.int32)
-        labels = of_own[own]
+        own, sizes = np.transpose(
+            [(e[self._label_key], len(e[key])) for _, e in self._examples(split, key)]
+        )
+        labels = np.where(own >= 0, of_own[own], -1).astype(np.int32)
         rows = np.flatnonzero(labels >= 0)
         if not len(rows):
             raise DataError(
@@ -80,7 +120,8 @@ class PreparedData:
                 f"{class_names[0]}; its own are such as {self.class_names[0]}"
             )
         folder = pathlib.Path(self.builder.data_dir)
-        return Examples(ImageRecords(folder, split, key, rows, reading), labels[rows])
+        images = ImageRecords(folder, split, key, rows, sizes[rows], reading)
+        return Examples(images, labels[rows])
 
     def _read(self, split: str) -> Examples:
         size = self.builder.info.splits[split].num_examples
@@ -124,16 +165,17 @@ class PreparedData:
         )
 
     @property
-    def _test_split(self) -> str:
+    def _test_split(self) -> str | None:
+        """What is tested on; None where that is a part of what is trained on."""
         splits = self.builder.info.splits
-        if "train" not in splits or not {"test", "validation"} & set(splits):
+        if "train" not in splits:
             raise DataError(
-                f"tfds:{self.name} has the splits {', '.join(splits)}: train, and test or "
-                "validation, are needed"
+                f"tfds:{self.name} has the splits {', '.join(splits)}: train is needed, and test "
+                "or validation where there is one"
             )
-        test = "test" if "test" in splits else "validation"
+        test = next((split for split in ("test", "validation") if split in splits), None)
         for split in ("train", test):
-            if not splits[split].num_examples:
+            if split is not None and not splits[split].num_examples:
                 raise DataError(
                     f"tfds:{self.name}: the split {split} in {self.builder.data_dir} has no "
                     "examples"
@@ -196,6 +238,7 @@ class ImageRecords(EncodedImages):
       split: In which they are.
       key: The feature that they are.
       rows: ``[n]``, which examples of the split.
+      lengths: ``[n]``, the size of each, in bytes.
       reading: How they are read.
     """
 
@@ -203,6 +246,7 @@ class ImageRecords(EncodedImages):
     split: str
     key: str
     rows: Int[np.ndarray, " n"]
+    lengths: Int[np.ndarray, " n"]
     reading: Reading
 
     @property
@@ -217,11 +261,19 @@ class ImageRecords(EncodedImages):
         return len(self.rows)
 
     def __getitem__(self, index: Int[np.ndarray, " m"]) -> Self:
-        return dataclasses.replace(self, rows=self.rows[index])
+        return dataclasses.replace(self, rows=self.rows[index], lengths=self.lengths[index])
 
-    def file(self, index: int) -> File:
+    def file(self, index: int) -> bytes:
         record: Mapping[str, bytes] = _records(self.folder, self.split, self.key)[self.rows[index]]
         return record[self.key]
+
+    def sizes(self) -> Int[np.ndarray, " n"]:
+        return self.lengths
+
+    def middle(self, index: int, size: int) -> bytes:
+        whole = self.file(index)
+        start = max(0, len(whole) - size) // 2
+        return whole[start : start + size]
 
     def checksum(self) -> bytes:
         """Of the names and sizes of the set's files, and of the rows."""

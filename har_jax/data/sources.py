@@ -13,6 +13,9 @@ import numpy as np
 from har_jax.data import folders, listing, prepared, tables, webvision
 from har_jax.data.encoded import Reading
 from har_jax.data.examples import Dataset, Examples
+from har_jax.data.found import Found
+from har_jax.data.hold_out import HoldOut
+from har_jax.data.labels import OnMissing
 from har_jax.data.splits import stratified_split
 from har_jax.data.texts import Encoding
 
@@ -28,23 +31,28 @@ class Place:
     Attributes:
       data_dir: Of TFDS; see :func:`har_jax.data.prepared.find_or_prepare`.
       root: The folder of images, or what a table's paths are relative to.
+      has_splits: Whether the folders in it are splits; see
+        :func:`har_jax.data.folders.list_folder`.
       table: The CSV file.
       subset: Of WebVision.
       imagenet: ImageNet's validation images, to test WebVision's classes on too: a folder with
         one for each synset, or ``tfds:NAME``.
       reading: How image files are read.
       encoding: How texts become arrays.
-      test_fraction: The part of the images that is tested on, where no split says.
+      hold_out: How a part of the training set becomes the test set, where no split says.
+      on_missing_label: What to do with labels that say that there is none.
     """
 
     data_dir: pathlib.Path | None = None
     root: pathlib.Path | None = None
+    has_splits: bool | None = None
     table: pathlib.Path | None = None
     subset: str = "mini"
     imagenet: str | None = None
     reading: Reading = dataclasses.field(default_factory=Reading)
     encoding: Encoding = dataclasses.field(default_factory=Encoding)
-    test_fraction: float = 0.2
+    hold_out: HoldOut = dataclasses.field(default_factory=HoldOut)
+    on_missing_label: OnMissing = "stop"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,14 +97,16 @@ def open_source(name: str, place: Place | None = None) -> Source:
         return _listed(tables.list_table(place.table, place.root), place)
     if name == "folder":
         assert place.root is not None
-        return _listed(folders.list_folder(place.root), place)
+        return _listed(folders.list_folder(place.root, place.has_splits), place)
     data = prepared.find_or_prepare(name.removeprefix(TFDS), place.data_dir)
     data.check()
-    return Source(data.kind, data.class_names, lambda _: data.load())
+    load = functools.partial(data.load, place.hold_out, place.on_missing_label)
+    return Source(data.kind, data.class_names, load)
 
 
 def _listed(listed: listing.Listing, place: Place) -> Source:
-    load = functools.partial(listing.to_dataset, listed, place.reading, place.test_fraction)
+    listed = listing.without_missing_labels(listed, place.on_missing_label)
+    load = functools.partial(listing.to_dataset, listed, place.reading, place.hold_out)
     return Source("texts" if listed.root is None else "images", listed.class_names, load)
 
 
@@ -136,4 +146,5 @@ def _digits(seed: int) -> Dataset:
     images = (raw.images / 16).astype(np.float32)[..., np.newaxis]
     digits = Examples(images, raw.target.astype(np.int32))
     train, test = stratified_split(digits.labels, len(digits) - DIGITS_TEST_SIZE, seed)
-    return Dataset(digits.take(train), digits.take(test), tuple("0123456789"))
+    found = Found(dict.fromkeys(("train", "test"), "scikit-learn's digits, split at random"))
+    return Dataset(digits.take(train), digits.take(test), tuple("0123456789"), found=found)

@@ -1,16 +1,27 @@
 """Tables of a person's own images or texts."""
 
+import collections
 import csv
+import difflib
 import os
 import pathlib
 import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from har_jax.data.examples import DataError
 from har_jax.data.file_names import check_written_name
-from har_jax.data.listing import TEST_NAMES, Listing
+from har_jax.data.found import Found
+from har_jax.data.listing import Listing
+from har_jax.data.split_names import SPELLINGS, assign_splits, split_of
 from har_jax.interruption import checked
+from har_jax.terminal import some
 
+_READ = ("path", "text", "label", "group", "split")
+_MAY_BE_EMPTY = ("text", "label")
 _LONGEST = 10**8  # characters of a text
+
+_Cells = dict[str, dict[str, list[Any]]]
 
 
 def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
@@ -21,71 +32,137 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
       root: What relative paths are relative to; by default the folder of the file.
 
     Raises:
-      DataError: if the table lacks a column or has an empty cell other than a text, an unknown
-        split, a path without a file, or a file to train on and to test on.
+      DataError: if the table lacks a column or has one twice; if a row has more or fewer cells than
+        there are columns, an empty cell other than a text or a label, an unknown split, a path
+        without a file, or a path that had another label before.
+
+    Warns:
+      UserWarning: if a column that is not read is called nearly as one that would be.
     """
     table = table.resolve()
     root = table.parent if root is None else root.resolve()
-    items: dict[str, list[str]] = {}
-    labels: dict[str, list[str]] = {}
-    groups: dict[str, list[str]] = {}
     csv.field_size_limit(_LONGEST)
+    line = 0
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.DictReader(file)
-            columns = rows.fieldnames or []
-            has_texts = "text" in columns and "path" not in columns
-            item = "text" if has_texts else "path"
-            if missing := {item, "label"} - set(columns):
-                raise DataError(
-                    f"{table} has the columns {', '.join(columns) or 'of none'}, and lacks "
-                    f"{' and '.join(sorted(missing))}{' (or text)' if item in missing else ''}"
-                )
-            needed = ("label", *({"path", "group", "split"} & set(columns)))
+            rows = csv.reader(file, strict=True)
+            columns, line = next(rows, []), rows.line_num
+            read = _columns(table, columns)
+            cells: _Cells = {name: collections.defaultdict(list) for name in (*read, "line")}
+            labelled: dict[str, tuple[str, int]] = {}
             for row in checked(rows):
-                where = f"line {rows.line_num} of {table}"
-                for name in needed:
-                    if not (row[name] or "").strip():
-                        raise DataError(f"{where} has no {name}")
-                split = _split(row.get("split") or "train", where)
-                value = (row[item] or "").strip()
-                if not has_texts:
-                    check_written_name(value)
-                if not has_texts and not (root / value).is_file():
-                    raise DataError(f"{where}: there is no file {root / value}")
-                items.setdefault(split, []).append(value)
-                labels.setdefault(split, []).append(row["label"].strip())
-                groups.setdefault(split, []).append((row.get("group") or "").strip())
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
-    if "train" not in items:
-        raise DataError(f"{table} has no line of the split train")
-    if not has_texts:
-        _check_files(table, root, items)
-    with_groups = groups if "group" in columns else None
-    return Listing(None if has_texts else root, items, labels, with_groups)
-
-
-def _check_files(table: pathlib.Path, root: pathlib.Path, paths: dict[str, list[str]]) -> None:
-    """That no file, by whatever path, is in two splits; warns of those that are listed twice."""
-    files = {split: [os.path.realpath(root / path) for path in paths[split]] for split in paths}
-    if both := set(files["train"]) & set(files.get("test", ())):
+                line = rows.line_num
+                if not row:
+                    continue
+                where = f"line {line} of {table}"
+                if len(row) != len(columns):
+                    raise DataError(_torn(where, row, columns))
+                of_row = {name: row[column].strip() for name, column in read.items()}
+                _check_row(of_row, where)
+                if "path" in read:
+                    _check_file(root, of_row, line, table, labelled)
+                split = of_row.get("split", "train").lower()
+                for name, value in of_row.items():
+                    cells[name][split].append(value)
+                cells["line"][split].append(line)
+    except csv.Error as error:
         raise DataError(
-            f"{table} has {min(both)} in train and in test, and {len(both)} such files in all: "
-            "leave each in one of them"
-        )
-    if again := len(files["train"]) - len(set(files["train"])):
-        warnings.warn(
-            f"{table} lists {again} files again that it has listed before: models are then judged "
-            "by what they have seen, since one may come to be held out and the other not",
-            stacklevel=2,
-        )
+            f"the row that begins at line {line + 1} of {table} cannot be read ({error}): write a "
+            "cell that has a comma, a line break or a quotation mark in quotation marks, and those "
+            "within it twice"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
+    splits = assign_splits(cells["line"], str(table))
+    by_split = {
+        name: {split: values[written] for split, written in splits.items()}
+        for name, values in cells.items()
+    }
+    unread = [name for name in columns if name.strip().lower() not in read]
+    origin = lambda written: f"lines of the split {written!r}" if "split" in read else "all lines"
+    found = Found({split: origin(written) for split, written in splits.items()})
+    return Listing(
+        source=table,
+        root=root if "path" in read else None,
+        items=by_split["path" if "path" in read else "text"],
+        labels=by_split["label"],
+        groups=by_split.get("group"),
+        lines=by_split["line"],
+        found=found.counted({f"left out: columns ({some(unread)})": len(unread)}),
+    )
 
 
-def _split(name: str, where: str) -> str:
-    name = name.strip().lower()
-    if name == "train":
-        return name
-    if name in TEST_NAMES:
-        return "test"
-    raise DataError(f"{where}: the split {name!r} is none of train, {', '.join(TEST_NAMES)}")
+def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
+    """Which column has what is read."""
+    names = [name.strip().lower() for name in written]
+    shown = some(list(map(repr, written))) or "none"
+    for name in _READ:
+        if names.count(name) > 1:
+            raise DataError(f"{table} has several columns called {name}: {shown}; leave one")
+    item = "path" if "path" in names else "text"
+    if missing := [name for name in (item, "label") if name not in names]:
+        divided = [mark for mark in (";", "\t", "|") if any(mark in name for name in written)]
+        remedy = (
+            f"; its cells are divided by {divided[0]!r}: divide them by commas" if divided else ""
+        )
+        if item in missing and not divided:
+            missing[missing.index(item)] = "path (or text)"
+        raise DataError(
+            f"{table} has the columns {shown}, and lacks {' and '.join(missing)}{remedy}"
+        )
+    read = {name: names.index(name) for name in _READ if name in names and name != "text"}
+    if item == "text":
+        read["text"] = names.index("text")
+    for name in set(names) - set(read):
+        near = difflib.get_close_matches(name, {"group", "split"} - set(read), n=1, cutoff=0.75)
+        if near:
+            warnings.warn(
+                f"{table} has a column {name!r}, which is not read: rename it if it is to be "
+                f"{near[0]!r}",
+                stacklevel=3,
+            )
+    return read
+
+
+def _torn(where: str, row: Sequence[str], columns: Sequence[str]) -> str:
+    remedy = "fill up the row"
+    if len(row) > len(columns):
+        remedy = "write cells that have a comma in quotation marks"
+    return (
+        f"{where} has {len(row)} cells for {len(columns)} columns ({some(columns)}), the last of "
+        f"which are {some([repr(cell[:40]) for cell in row[-2:]])}: {remedy}"
+    )
+
+
+def _check_row(row: Mapping[str, str], where: str) -> None:
+    for name, value in row.items():
+        if not value and name not in _MAY_BE_EMPTY:
+            raise DataError(f"{where} has no {name}")
+        if name != "text" and len(value.splitlines()) > 1:
+            raise DataError(
+                f"{where} has a {name} of several lines, {value[:40]!r}: a quotation mark is "
+                "missing, or too many"
+            )
+    if "split" in row and split_of(row["split"]) is None:
+        known = ", ".join(name for names in SPELLINGS.values() for name in names)
+        raise DataError(f"{where}: the split {row['split']!r} is none of {known}")
+
+
+def _check_file(
+    root: pathlib.Path,
+    row: Mapping[str, str],
+    line: int,
+    table: pathlib.Path,
+    labelled: dict[str, tuple[str, int]],
+) -> None:
+    """That a file is there, and has the label that it had where it was named before."""
+    where, path, label = f"line {line} of {table}", row["path"], row["label"]
+    check_written_name(path)
+    file = os.path.normpath(os.path.join(root, path))
+    if not os.path.isfile(file):
+        raise DataError(f"{where}: there is no file {file}")
+    before, first = labelled.setdefault(file, (label, line))
+    if before != label:
+        raise DataError(
+            f"{where} labels {path} {label!r}, and line {first} labels it {before!r}: leave one"
+        )

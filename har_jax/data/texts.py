@@ -4,8 +4,9 @@ import dataclasses
 import functools
 import pathlib
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from jaxtyping import Int
@@ -18,7 +19,12 @@ from har_jax.models.bilstm import PADDING, UNKNOWN
 _SPECIAL = ("<padding>", "<unknown>")  # of the ids PADDING and UNKNOWN
 
 _TAG = re.compile(r"<[^<>]{1,40}>")  # as of HTML, such as <br />
-_WORD = r"\w+(?:['\u2019]\w+)*"
+_WORDS = {"words": r"\w+(?:['\u2019]\w+)*", "characters": r"\S"}
+_MOSTLY = 0.5  # the share of unknown words of a text that is worth a word
+
+Words = Literal["words", "characters"]
+"""What texts are cut into: words as letters and digits beside one another, or all characters but
+blanks, for languages that are written without those."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,10 +34,12 @@ class Encoding:
     Attributes:
       vocabulary_size: At most, with the ids for padding and for unknown words.
       length: Words that are kept of a text, from its end, where verdicts tend to be.
+      words: What a text is cut into.
     """
 
     vocabulary_size: int = 20_000
     length: int = 256
+    words: Words = "words"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +48,14 @@ class Vocabulary:
 
     Attributes:
       words: By id; the first two stand for padding and for unknown words.
+      kind: What texts are cut into.
     """
 
     words: tuple[str, ...]
+    kind: Words = "words"
 
     @classmethod
-    def of(cls, texts: Iterable[str], size: int) -> "Vocabulary":
+    def of(cls, texts: Iterable[str], size: int, kind: Words = "words") -> "Vocabulary":
         """The ``size`` most frequent words of texts.
 
         Raises:
@@ -54,17 +64,17 @@ class Vocabulary:
         """
         if size <= len(_SPECIAL):
             raise ValueError(f"a vocabulary of {size} has no words: {len(_SPECIAL) + 1} at least")
-        words, texts = _vectorizer(max_features=size - len(_SPECIAL)), _several(texts)
+        words, texts = _vectorizer(kind, max_features=size - len(_SPECIAL)), _several(texts)
         try:
             words.fit(checked(texts))
         except ValueError as error:  # of scikit-learn, for an empty vocabulary
             raise DataError("there is no word in any of the training texts") from error
-        return cls((*_SPECIAL, *words.get_feature_names_out().tolist()))
+        return cls((*_SPECIAL, *words.get_feature_names_out().tolist()), kind)
 
     @classmethod
-    def load(cls, path: pathlib.Path) -> "Vocabulary":
+    def load(cls, path: pathlib.Path, kind: Words = "words") -> "Vocabulary":
         """Reads what :meth:`save` wrote."""
-        return cls(tuple(path.read_text("utf-8").splitlines()))
+        return cls(tuple(path.read_text("utf-8").split("\n")[:-1]), kind)
 
     def save(self, path: pathlib.Path) -> None:
         """Writes a word on each line, in the order of their ids, from 0."""
@@ -85,7 +95,9 @@ class Vocabulary:
             raise ValueError(f"rows of length {length} hold no word: 1 at least")
         rows = []
         for text in checked(_several(texts)):
-            ids = [self._ids.get(word, UNKNOWN) for word in _words(text)[-length:]] or [UNKNOWN]
+            ids = [self._ids.get(word, UNKNOWN) for word in _words(text, self.kind)[-length:]] or [
+                UNKNOWN
+            ]
             rows.append(ids + [PADDING] * (length - len(ids)))
         return np.array(rows, np.int32).reshape(len(rows), length)
 
@@ -109,19 +121,35 @@ def _several(texts: Iterable[str]) -> Iterable[str]:
     return texts
 
 
-def _vectorizer(**options: Any) -> Any:
+def warn_of_unknown_words(ids: Int[np.ndarray, "n length"], kind: Words) -> None:
+    """Warns if of most texts, which the vocabulary was not made of, most words are unknown."""
+    present = np.maximum(np.sum(ids != PADDING, axis=1), 1)
+    mostly = np.sum(ids == UNKNOWN, axis=1) / present > _MOSTLY
+    if 2 * np.sum(mostly) <= len(ids):
+        return
+    remedy = "take a larger config.data.vocabulary_size, or more training texts"
+    if kind == "words":
+        remedy = f"in a language without blanks take config.data.words=characters; else {remedy}"
+    warnings.warn(
+        f"of {np.sum(mostly)} of the {len(ids)} texts that are tested on most words are in none "
+        f"that is trained on, so that nothing is known of them: {remedy}",
+        stacklevel=3,
+    )
+
+
+def _vectorizer(kind: Words, **options: Any) -> Any:
     from sklearn.feature_extraction.text import CountVectorizer
 
     without_tags = lambda text: _TAG.sub(" ", text).lower()
-    return CountVectorizer(preprocessor=without_tags, token_pattern=_WORD, **options)
+    return CountVectorizer(preprocessor=without_tags, token_pattern=_WORDS[kind], **options)
 
 
-def _words(text: str) -> list[str]:
-    words: list[str] = _analyzer()(text)
+def _words(text: str, kind: Words) -> list[str]:
+    words: list[str] = _analyzer(kind)(text)
     return words
 
 
 @functools.cache
-def _analyzer() -> Callable[[str], list[str]]:
-    analyzer: Callable[[str], list[str]] = _vectorizer().build_analyzer()
+def _analyzer(kind: Words) -> Callable[[str], list[str]]:
+    analyzer: Callable[[str], list[str]] = _vectorizer(kind).build_analyzer()
     return analyzer

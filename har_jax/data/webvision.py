@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from har_jax.data.examples import DataError
 from har_jax.data.file_names import check_written_name
-from har_jax.data.folders import images_in
+from har_jax.data.folders import list_files
+from har_jax.data.found import Found
 from har_jax.data.listing import Listing
 from har_jax.interruption import checked
 
@@ -57,11 +58,18 @@ def list_webvision(root: pathlib.Path, subset: str) -> Listing:
         check_written_name(entries[0][0])
         if not (root / entries[0][0]).is_file():
             raise DataError(f"{root / entries[0][0]} is listed, and not there")
+    lists = {"train": " and ".join(parts), "test": "val"}
+    other = sum(len(listed[split]) - len(entries) for split, entries in kept.items())
     return Listing(
+        root,
         root,
         {split: [path for path, _ in entries] for split, entries in kept.items()},
         {split: [label for _, label in entries] for split, entries in kept.items()},
         order=tuple(classes),
+        found=Found(
+            {split: f"the list of {which}" for split, which in lists.items()},
+            {"left out: images of other classes": other} if other else {},
+        ),
     )
 
 
@@ -77,10 +85,10 @@ def list_imagenet(root: pathlib.Path, synsets: Sequence[str]) -> Listing:
     """
     root = root.resolve()
     found = [
-        (str(path), name)
+        (f"{name}/{path}", name)
         for name in synsets
         if (root / name).is_dir()
-        for path in images_in(root / name)
+        for path in list_files(root / name).images
     ]
     if not found:
         raise DataError(
@@ -88,7 +96,7 @@ def list_imagenet(root: pathlib.Path, synsets: Sequence[str]) -> Listing:
             f"{synsets[0]}"
         )
     paths, labels = zip(*found, strict=True)
-    return Listing(root, {"test": paths}, {"test": labels}, order=tuple(synsets))
+    return Listing(root, root, {"test": paths}, {"test": labels}, order=tuple(synsets))
 
 
 def _entries(path: pathlib.Path, synsets: list[str]) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,73 @@
+"""Which examples are equal, by their content."""
+
+import hashlib
+from collections.abc import Hashable, Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from har_jax.data.encoded import EncodedImages
+from har_jax.data.examples import Inputs
+from har_jax.data.texts import are_texts
+from har_jax.interruption import checked
+
+_MIDDLE = 4096  # bytes of an image that are read to begin with: all of a small one
+_WHOLE = 2**62
+
+
+def content_ids(parts: Sequence[Inputs]) -> list[Int[np.ndarray, " n"]]:
+    """Numbers the contents of several sets of examples: equal examples have one number.
+
+    Texts and arrays are equal if all of them is; images that are still encoded, if their files are,
+    which are read as far as it takes to tell them apart: those of one size in their middle, and
+    those that are the same there to their end. What cannot be read equals nothing.
+
+    Args:
+      parts: Inputs ``[n, ...]`` of one kind.
+    """
+    sizes = np.cumsum([len(part) for part in parts])[:-1]
+    encoded = [part for part in parts if isinstance(part, EncodedImages)]
+    if encoded:
+        return np.split(_of_files(encoded), sizes)
+    contents = (row for part in parts for row in (part if are_texts(part) else _digests(part)))
+    return np.split(_number(checked(contents)), sizes)
+
+
+def _number(contents: Iterable[Hashable]) -> np.ndarray:
+    seen: dict[Hashable, int] = {}
+    return np.array([seen.setdefault(content, len(seen)) for content in contents], np.int64)
+
+
+def _digests(array: Inputs) -> Iterable[bytes]:
+    rows = np.ascontiguousarray(array)
+    return (_digest(row.data) for row in rows)
+
+
+def _digest(content: bytes | memoryview) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _of_files(parts: Sequence[EncodedImages]) -> np.ndarray:
+    sizes = np.concatenate([part.sizes() for part in parts])
+    ids = _number(sizes.tolist())
+    ids[sizes < 0] = len(sizes) + np.arange(np.sum(sizes < 0))
+    places = [(part, row) for part in parts for row in range(len(part))]
+    ids = _told_apart(ids, np.ones(len(ids), bool), places, _MIDDLE)
+    return _told_apart(ids, sizes > _MIDDLE, places, _WHOLE)
+
+
+def _told_apart(
+    ids: np.ndarray, open_to: np.ndarray, places: Sequence[tuple[EncodedImages, int]], most: int
+) -> np.ndarray:
+    """Other numbers for images that share one with others, and of ``most`` bytes are not equal."""
+    _, of_each, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    numbers: dict[tuple[int, bytes | int], int] = {}
+    told, first = ids.copy(), int(ids.max(initial=-1)) + 1
+    for row in checked(np.flatnonzero((counts[of_each] > 1) & open_to).tolist()):
+        images, index = places[row]
+        try:
+            content: bytes | int = _digest(images.middle(index, most))
+        except OSError:  # whoever decodes it will tell of it
+            content = row
+        told[row] = numbers.setdefault((int(ids[row]), content), first + len(numbers))
+    return told

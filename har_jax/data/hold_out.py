@@ -1,0 +1,49 @@
+"""A test set out of a training set, where a source has none."""
+
+import dataclasses
+
+from har_jax.data.examples import DataError, Examples
+from har_jax.data.found import Found
+from har_jax.data.splits import stratified_split
+
+DEFAULT_FRACTION = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class HoldOut:
+    """How a part of the training set becomes the test set.
+
+    Attributes:
+      fraction: The part of every class; None for :data:`DEFAULT_FRACTION`.
+      keep_groups_whole: Whether every group comes into one of the two.
+    """
+
+    fraction: float | None = None
+    keep_groups_whole: bool = False
+
+    def split(self, train: Examples, seed: int, found: Found) -> tuple[Examples, Examples, Found]:
+        """The training set, the test set, and what is to be said of them.
+
+        Raises:
+          DataError: if one of them would have no examples.
+        """
+        fraction = DEFAULT_FRACTION if self.fraction is None else self.fraction
+        size = len(train) - round(fraction * len(train))
+        if not 0 < size < len(train):
+            raise DataError(
+                f"config.data.test_fraction={fraction} of {len(train)} examples leaves none to "
+                "train on, or none to test on"
+            )
+        groups = train.group_ids() if self.keep_groups_whole else None
+        kept, held_out = stratified_split(train.labels, size, seed, groups)
+        origin = f"{fraction:g} of {found.splits.get('train', 'all')}, at random"
+        found = dataclasses.replace(found, splits={**found.splits, "test": origin})
+        return train.take(kept), train.take(held_out), found
+
+    def refuse_unread(self, source: str) -> None:
+        """Raises :class:`DataError` if a part is asked for, of a source that has a test split."""
+        if self.fraction is not None:
+            raise DataError(
+                f"config.data.test_fraction={self.fraction:g} is not read, since {source} has a "
+                "test split: remove one of the two"
+            )

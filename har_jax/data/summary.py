@@ -1,0 +1,33 @@
+"""What is trained and tested on, in a few lines for people to check before it begins."""
+
+import numpy as np
+
+from har_jax.data.protocol import TrainingData
+from har_jax.terminal import brief, some
+
+
+def describe(data: TrainingData) -> list[str]:
+    """The splits with their origin, the classes with their counts, what was left out, the noise."""
+    lines = []
+    for split, examples in {"train": data.train, "test": data.test, **data.others}.items():
+        origin = data.found.splits.get(split)
+        lines.append(f"{split}: {len(examples)} examples{f', of {origin}' if origin else ''}")
+    counts = [
+        np.bincount(examples.labels, minlength=data.num_classes).tolist()
+        for examples in (data.train, data.test)
+    ]
+    classes = [
+        f"{name} {train} + {test}"
+        for name, train, test in zip(data.class_names, *counts, strict=True)
+    ]
+    lines.append(f"{len(classes)} classes, of train + test: {some(classes)}")
+    if data.train.groups is not None:
+        sizes = np.bincount(data.train.groups, minlength=len(data.group_names)).tolist()
+        groups = [f"{name} {size}" for name, size in zip(data.group_names, sizes, strict=True)]
+        lines.append(f"{len(groups)} groups, of train: {some(groups)}")
+    lines += [f"{what}: {count}" for what, count in data.found.counts.items()]
+    if data.noisy_classes:  # that we make, so that this is known
+        summary = data.summary()
+        made = ("true_count", "flip_rate", "mislabelled_count")
+        lines += [f"{key} {brief(summary[key])}" for key in made]
+    return lines
