@@ -6,7 +6,7 @@ import functools
 import hashlib
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Self
 
 import numpy as np
@@ -74,8 +74,11 @@ class EncodedImages(abc.ABC):
         """``[n]``, of each image in bytes; -1 of one that is not there, and may be skipped."""
 
     @abc.abstractmethod
-    def middle(self, index: int, size: int) -> bytes:
-        """So many bytes from the middle of an encoded image; all of one that has no more."""
+    def middles(self, rows: Iterable[int], size: int) -> Iterator[bytes | None]:
+        """So many bytes from the middle of encoded images; all of those that have no more.
+
+        None of one that cannot be read.
+        """
 
     @abc.abstractmethod
     def checksum(self) -> bytes:
@@ -127,9 +130,9 @@ class ImageFiles(EncodedImages):
 
     @functools.cached_property
     def _sizes(self) -> np.ndarray:
-        sizes = np.full(len(self), -1, np.int64)
+        root, sizes = str(self.root), np.full(len(self), -1, np.int64)
         for index, path in enumerate(checked(self.names)):
-            file = os.path.join(self.root, path)
+            file = os.path.join(root, path)
             try:
                 sizes[index] = os.stat(file).st_size
             except OSError as error:
@@ -137,13 +140,18 @@ class ImageFiles(EncodedImages):
                     raise DataError(f"{file} cannot be found: {error.strerror}") from error
         return sizes
 
-    def middle(self, index: int, size: int) -> bytes:
-        descriptor = os.open(os.path.join(self.root, self.paths[index]), os.O_RDONLY)
-        try:
-            whole = os.fstat(descriptor).st_size
-            return os.pread(descriptor, min(size, whole), max(0, whole - size) // 2)
-        finally:
-            os.close(descriptor)
+    def middles(self, rows: Iterable[int], size: int) -> Iterator[bytes | None]:
+        root, names, sizes = str(self.root), self.names, self.sizes().tolist()
+        for row in rows:
+            try:
+                file = os.open(os.path.join(root, names[row]), os.O_RDONLY)
+                try:
+                    most = min(size, sizes[row])
+                    yield os.pread(file, most, (sizes[row] - most) // 2)
+                finally:
+                    os.close(file)
+            except OSError:
+                yield None
 
     def checksum(self) -> bytes:
         """Of the files' names and sizes."""

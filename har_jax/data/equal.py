@@ -51,23 +51,24 @@ def _of_files(parts: Sequence[EncodedImages]) -> np.ndarray:
     sizes = np.concatenate([part.sizes() for part in parts])
     ids = _number(sizes.tolist())
     ids[sizes < 0] = len(sizes) + np.arange(np.sum(sizes < 0))
-    places = [(part, row) for part in parts for row in range(len(part))]
-    ids = _told_apart(ids, np.ones(len(ids), bool), places, _MIDDLE)
-    return _told_apart(ids, sizes > _MIDDLE, places, _WHOLE)
+    ids = _told_apart(ids, np.ones(len(ids), bool), parts, _MIDDLE)
+    return _told_apart(ids, sizes > _MIDDLE, parts, _WHOLE)
 
 
 def _told_apart(
-    ids: np.ndarray, open_to: np.ndarray, places: Sequence[tuple[EncodedImages, int]], most: int
+    ids: np.ndarray, worth_reading: np.ndarray, parts: Sequence[EncodedImages], most: int
 ) -> np.ndarray:
     """Other numbers for images that share one with others, and of ``most`` bytes are not equal."""
     _, of_each, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    doubtful = (counts[of_each] > 1) & worth_reading
     numbers: dict[tuple[int, bytes | int], int] = {}
-    told, first = ids.copy(), int(ids.max(initial=-1)) + 1
-    for row in checked(np.flatnonzero((counts[of_each] > 1) & open_to).tolist()):
-        images, index = places[row]
-        try:
-            content: bytes | int = _digest(images.middle(index, most))
-        except OSError:  # whoever decodes it will tell of it
-            content = row
-        told[row] = numbers.setdefault((int(ids[row]), content), first + len(numbers))
+    told, next_id, first = ids.copy(), int(ids.max(initial=-1)) + 1, 0
+    for part in parts:
+        rows = np.flatnonzero(doubtful[first : first + len(part)])
+        of_rows = zip((first + rows).tolist(), ids[first + rows].tolist(), strict=True)
+        contents = part.middles(rows.tolist(), most)
+        for (row, id), content in zip(of_rows, checked(contents), strict=True):
+            key = row if content is None else _digest(content)  # what cannot be read equals nothing
+            told[row] = numbers.setdefault((id, key), next_id + len(numbers))
+        first += len(part)
     return told

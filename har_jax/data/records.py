@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -270,10 +270,11 @@ class ImageRecords(EncodedImages):
     def sizes(self) -> Int[np.ndarray, " n"]:
         return self.lengths
 
-    def middle(self, index: int, size: int) -> bytes:
-        whole = self.file(index)
-        start = max(0, len(whole) - size) // 2
-        return whole[start : start + size]
+    def middles(self, rows: Iterable[int], size: int) -> Iterator[bytes | None]:
+        for row in rows:
+            whole = self.file(row)
+            start = max(0, len(whole) - size) // 2
+            yield whole[start : start + size]
 
     def checksum(self) -> bytes:
         """Of the names and sizes of the set's files, and of the rows."""
