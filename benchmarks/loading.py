@@ -6,12 +6,13 @@ Writes the folder, and then alternates, in one process: listing it, listing and 
 reading every image once, as the first epoch does. Prints medians, and the ratios of each round.
 """
 
+import functools
 import pathlib
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from absl import app, flags
@@ -40,9 +41,9 @@ def main(_: list[str]) -> None:
         _write(root, FILES.value)
         times: dict[str, list[float]] = {"listing": [], "searching": [], "reading": []}
         for _ in range(ROUNDS.value + 1):  # the first is not counted
-            dataset, listing = _timed(lambda: _list(root))
-            _, searching = _timed(lambda: mend_leaks(dataset, "stop"))
-            _, reading = _timed(lambda: _read(dataset))
+            dataset, listing = _timed(_list, root)
+            _, searching = _timed(mend_leaks, dataset, "stop")
+            _, reading = _timed(_read, dataset)
             for name, seconds in zip(times, (listing, searching, reading), strict=True):
                 times[name].append(seconds)
     counted = {name: of[1:] for name, of in times.items()}
@@ -78,15 +79,19 @@ def _list(root: pathlib.Path) -> Dataset:
 
 def _read(dataset: Dataset) -> None:
     for examples in (dataset.train, dataset.test):
-        rows_of = lambda batch, count=len(examples): (_BATCH * batch + np.arange(_BATCH)) % count
+        rows_of = functools.partial(_rows, len(examples))
         batches = -(-len(examples) // _BATCH)
         for _ in read(examples.inputs, rows_of, 0, batches, seed=None):  # type: ignore[arg-type]
             pass
 
 
-def _timed(function: Callable[[], T]) -> tuple[T, float]:
+def _rows(count: int, batch: int) -> np.ndarray:
+    return (_BATCH * batch + np.arange(_BATCH)) % count
+
+
+def _timed(function: Callable[..., T], *arguments: Any) -> tuple[T, float]:
     start = time.perf_counter()
-    result = function()
+    result = function(*arguments)
     return result, time.perf_counter() - start
 
 

@@ -15,6 +15,7 @@ from ml_collections import config_dict
 
 from har_jax import methods
 from har_jax.config import MODELS
+from har_jax.data.apart import Parts
 from har_jax.data.decoding import CROPS
 from har_jax.data.encoded import Reading
 from har_jax.data.hold_out import HoldOut
@@ -84,7 +85,7 @@ def make_place(config: Mapping[str, Any]) -> Place:
         imagenet=config["imagenet"],
         reading=Reading(**reading),
         encoding=Encoding(**given("vocabulary_size", "length", "words")),
-        hold_out=HoldOut(config["test_fraction"], bool(config["keep_groups_whole"])),
+        hold_out=HoldOut(config["test_fraction"], Parts(bool(config["keep_groups_whole"]))),
         **given("subset", "has_splits", "on_missing_label"),
     )
 

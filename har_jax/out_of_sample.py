@@ -15,7 +15,7 @@ from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.terminal import some
 
 _LEAST = 1e-9  # which a probability of 0 counts as in a loss
-_FEW = 10  # examples
+_FEW, _MANY = 10, 100  # examples
 _CONFUSED = 0.9  # the share of a class that is predicted as one other that is worth a word
 _KEPT_DOWN = 0.8  # the share of the largest strength that is worth a word
 
@@ -75,15 +75,7 @@ def estimate(
     wrong = said.prediction[read] != labels[index]
     ids = np.arange(len(names))
     pooled = group_statistics(groups, groups[index], wrong, ids=ids, smoothing=smoothing)
-    share, guessing = float(np.mean(wrong)), 1 - float(np.bincount(labels).max()) / len(labels)
-    if share >= guessing:
-        warnings.warn(
-            f"of what was held out {100 * share:.0f}% is predicted wrongly, and by always naming "
-            f"the most frequent class {100 * guessing:.0f}% would be: what is found of noise means "
-            "little; train the models longer (config.pretrain.epochs), or with another learning "
-            "rate, or take better probabilities",
-            stacklevel=2,
-        )
+    _warn_of_guessing(labels, labels[index], said.prediction[read])
     _warn_of_small_groups(pooled, names)
     with warnings.catch_warnings():
         # Of small groups: what holds for all folds is told above.
@@ -93,6 +85,35 @@ def estimate(
             for part in np.unique(fold)
         )
     return Estimates(pooled, folds)
+
+
+def _warn_of_guessing(labels: np.ndarray, own: np.ndarray, predictions: np.ndarray) -> None:
+    """Warns if predictions agree with the labels no more than if they had nothing to do with them.
+
+    Args:
+      labels: Of the training set.
+      own: Of what was predicted.
+      predictions: As many.
+    """
+    share = float(np.mean(own != predictions))
+    guessing = 1 - float(np.bincount(labels).max()) / len(labels)
+    count = max(own.max(), predictions.max()) + 1
+    shares = [np.bincount(ids, minlength=count) / len(ids) for ids in (own, predictions)]
+    chance = 1 - float(np.sum(np.prod(shares, axis=0)))  # of the same rows in any order
+    least = chance - 3 * float(np.sqrt(chance * (1 - chance) / len(own)))
+    if share >= guessing:
+        than = f"by always naming the most frequent class {100 * guessing:.0f}%"
+    elif len(own) >= _MANY and share > least:
+        than = f"in a random order {100 * chance:.0f}%"
+    else:
+        return
+    warnings.warn(
+        f"of what was held out {100 * share:.0f}% is predicted wrongly, and {than} would be: what "
+        "is found of noise means little; train the models longer (config.pretrain.epochs), or with "
+        "another learning rate, or take better probabilities, whose rows are in the order of "
+        "labels.npy",
+        stacklevel=3,
+    )
 
 
 def _warn_of_small_groups(statistics: GroupStatistics, names: Sequence[str]) -> None:

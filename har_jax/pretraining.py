@@ -8,7 +8,8 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax import seeds
-from har_jax.data import DataError, Examples, TrainingData, stratified_folds, stratified_split
+from har_jax.data import DataError, Examples, TrainingData
+from har_jax.data.apart import Parts
 from har_jax.files import write_array, write_arrays
 from har_jax.processes import is_first
 from har_jax.trainer import Trainer
@@ -24,18 +25,18 @@ def held_out_parts(config: config_dict.ConfigDict, train: Examples) -> list[np.n
     Raises:
       DataError: if there are too few, or too few groups where those are kept whole.
     """
-    seed, labels = seeds.derive(config.seed, "pretrain split"), train.labels
-    groups = train.group_ids() if config.data.keep_groups_whole else None
+    seed = seeds.derive(config.seed, "pretrain split")
+    parts = Parts(bool(config.data.keep_groups_whole))
     if config.pretrain.folds is not None:
-        return list(stratified_folds(labels, config.pretrain.folds, seed, groups))
+        return list(parts.folds(train, config.pretrain.folds, seed))
     fraction = 0.5 if config.pretrain.fraction is None else config.pretrain.fraction
-    size = round(fraction * len(labels))
-    if not 0 < size < len(labels):
+    size = round(fraction * len(train))
+    if not 0 < size < len(train):
         raise DataError(
-            f"config.pretrain.fraction={fraction} of {len(labels)} training examples leaves no "
+            f"config.pretrain.fraction={fraction} of {len(train)} training examples leaves no "
             "example to train on, or none to predict"
         )
-    return [stratified_split(labels, size, seed, groups)[1]]
+    return [parts.split(train, size, seed)[1]]
 
 
 def warn_of_torn_groups(data: TrainingData, parts: Sequence[np.ndarray]) -> None:

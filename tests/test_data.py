@@ -323,12 +323,15 @@ def test_normalization_scales_integers_and_leaves_floats():
         (("a b", "a  b", "c"), "'a b' and 'a  b'"),
         (("caf\u00e9", "cafe\u0301"), "'caf\u00e9' and 'cafe\u0301'"),
         (("01", "1", "+1"), r"'01' and '1' and '\+1'"),
+        (("hot dog", "hot_dog", "hotdog"), "'hot dog' and 'hot_dog' and 'hotdog'"),
+        (("a", "a\u200b"), r"'a' and 'a\\u200b'"),
     ],
 )
 def test_names_that_are_nearly_the_same_are_told_of(names, alike):
     with pytest.warns(UserWarning, match=f"nearly the same: {alike}: if they are one"):
         warn_of_near_names(names, "classes")
-    warn_of_near_names(("0", "00a", "10", "-1", "1", "1.5", "a", "ab", "a_b", "ss", "\u00f1"), "")
+    different = ("0", "00a", "10", "-1", "1", "1.5", "a", "ab", "a_1", "a1", "ss", "\u00f1")
+    warn_of_near_names(different, "classes")
 
 
 def test_a_number_that_is_an_id_and_another_name_is_refused():

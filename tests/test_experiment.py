@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -61,8 +62,9 @@ class TestMainJob:
         assert "har: step 14/14, loss" in run.stdout
         assert "mean R" in run.stdout
         assert "mean of noisy groups" in run.stdout
-        warning = "har_jax: warning: of what was held out"  # after two epochs it may
-        assert all(line.startswith(warning) for line in run.stderr.splitlines())
+        # After two epochs the model that estimates the noise may know as little as this.
+        warning = r"har_jax: warning: (of what was held out|\d+ of 10 classes are nearly always)"
+        assert all(re.match(warning, line) for line in run.stderr.splitlines())
 
     def test_results(self, finished):
         results = json.loads((finished[0] / "report" / "results.json").read_text())

@@ -49,6 +49,7 @@ def run(*arguments):
     return process.returncode, out, said
 
 
+@pytest.mark.slow
 def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, monkeypatch):
     monkeypatch.setattr(kill, "JOB", TINY)
     kill.finish(TINY, tmp_path / "whole")
@@ -222,6 +223,7 @@ class TestOtherData:
         config = har_config.base()
         config.data.source = "tfds:tiny"
         config.data.data_dir = str(tmp_path)
+        config.data.on_leak = "keep"  # both splits are the same
         config.model.widths = (4,)
         config.batch_size = 4
         config.devices = 1

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from har_jax.data import tables
+from har_jax.data import load, tables
 from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
@@ -49,7 +49,10 @@ def test_a_flat_folder_is_split_by_classes(tmp_path):
         "train": f"the folder '{tmp_path.name}'",
         "test": f"0.2 of the folder '{tmp_path.name}', at random",
     }
-    assert data.found.counts == {"left out: files *.txt": 1}
+    assert data.found.counts == {
+        "left out: files *.txt": 1,
+        "left out: hidden folders (.hidden)": 1,
+    }
 
 
 def test_a_class_may_be_a_link_or_be_called_train(tmp_path):
@@ -120,6 +123,21 @@ def test_what_may_be_splits_or_classes_is_refused(tmp_path, folders):
     else:
         with pytest.raises(DataError, match="has no split called train"):
             opened(tmp_path, has_splits=True)
+
+
+def test_splits_of_different_classes_are_refused(tmp_path):
+    write_folder(tmp_path, {f"{split}/{split}/{c}": 2 for split in ("train", "test") for c in "ab"})
+    place = Place(root=tmp_path, reading=READING)
+    none = {"kind": "none"}
+    with pytest.raises(DataError, match=r"trained on are train, tested on test: .* too high"):
+        load("folder", none, none, 0, place=place)
+    write_folder(tmp_path / "files", {"train/a": 2, "train/b": 2, "test/a": 1, "test/c": 1})
+    place = Place(root=tmp_path / "files", reading=READING)
+    with pytest.warns(UserWarning, match="no training example is of class c: none will be"):
+        load("folder", none, none, 0, place=place)
+    (tmp_path / "files" / "train" / "a" / "empty.png").touch()
+    with pytest.raises(DataError, match=r"train/a/empty.png is empty: remove it"):
+        load("folder", none, none, 0, place=place)
 
 
 def test_two_folders_of_one_split_are_refused(tmp_path):
@@ -220,7 +238,11 @@ def test_a_table_names_paths_labels_groups_and_splits(tmp_path):
     [
         (["file,label", "images/000.jpg,a"], "has the columns 'file', 'label', and lacks path"),
         ([""], r"has the columns none, and lacks path \(or text\) and label"),
-        (["path;label"], "its cells are divided by ';': divide them by commas"),
+        (
+            ["path/label"],
+            "has the columns 'path/label', and lacks path .*its first line has to name",
+        ),
+        (["path,label", "images/000.jpg,a", "path,label"], "line 3 of .* is the header again"),
         (["path,label", "images/000.jpg,"], "1 labels .*: '' .*the first is of line 2 of"),
         (["path,label", "images/000.jpg,a", "images/001.png,b,c"], "line 3 .* 3 cells for 2 colu"),
         (["path,label,group", "images/000.jpg,a"], "line 2 .* 2 cells for 3 col.*: fill up"),
@@ -263,6 +285,38 @@ def test_columns_are_known_in_any_case_and_those_that_are_not_read_are_told(tmp_
     with pytest.warns(UserWarning, match="has a column 'splits', which is not read: .* 'split'"):
         data = listed(tmp_path, "Path, LABEL,splits,id", *lines, hold_out=HoldOut(0.5))
     assert data.found.counts == {"left out: columns (splits, id)": 2}
+
+
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+def test_other_marks_between_cells_are_known(tmp_path, mark):
+    rows = [f'"a{mark} {n}"{mark}{"pn"[n % 2]}' for n in range(8)]
+    data = listed(tmp_path, f'"text"{mark}label', *rows, hold_out=HoldOut(0.5))
+    texts = {*data.train.inputs.tolist(), *data.test.inputs.tolist()}
+    assert texts == {f"a{mark} {n}" for n in range(8)}
+
+
+def test_a_text_that_swallows_rows_is_refused(tmp_path):
+    lines = ['"Great" is not what I would say,p', "fine,p", "dull,n", '"so ""good,n', "well,p"]
+    lines[0] = '"Great is not what I would say,p'
+    lines[3] = 'so good",n'
+    with pytest.raises(DataError, match=r"ends on line 5 of .* by itself, 'fine,p': a quotation"):
+        listed(tmp_path, "text,label", *lines)
+    rows = [f'"a text\nof lines, {n}\n",{"pn"[n % 2]}' for n in range(8)]
+    data = listed(tmp_path, "text,label", *rows, '" ",p', ",n", hold_out=HoldOut(0.5))
+    assert data.found.counts == {"texts of several lines": 8, "empty texts": 2}
+
+
+def test_a_column_whose_cells_are_splits_is_told_of(tmp_path):
+    rows = [f"a {n},{'pn'[n % 2]},{('train', 'val')[n // 4]}" for n in range(8)]
+    with pytest.warns(UserWarning, match="'set' whose cells are train, val, and which is not read"):
+        listed(tmp_path, "text,label,set", *rows, hold_out=HoldOut(0.5))
+
+
+def test_splits_within_the_folders_of_classes_are_refused(tmp_path):
+    write_folder(tmp_path, {f"{name}/{split}": 5 for name in "ab" for split in ("train", "test")})
+    with pytest.raises(DataError, match="folders of classes that hold 'test', 'train', which may"):
+        opened(tmp_path)
+    assert opened(tmp_path, has_splits=False).class_names == ("a", "b")
 
 
 def test_texts_with_commas_are_no_classes(tmp_path):

@@ -18,7 +18,10 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(path, id=path.stem) for path in (golden.RESNET8, golden.RESNET32)],
+    params=[
+        pytest.param(golden.RESNET8, id=golden.RESNET8.stem),
+        pytest.param(golden.RESNET32, id=golden.RESNET32.stem, marks=pytest.mark.slow),
+    ],
 )
 def run(request):
     path = request.param

@@ -6,12 +6,15 @@ import shutil
 import numpy as np
 import pytest
 
+from har_jax import config as har_config
 from har_jax.data import load
+from har_jax.data.apart import Parts
 from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.equal import content_ids
-from har_jax.data.examples import DataError
+from har_jax.data.examples import DataError, Examples
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.sources import Place
+from har_jax.pretraining import held_out_parts
 from tests import tiny_tfds
 from tests.own_images import write_folder
 
@@ -43,7 +46,7 @@ def table_of_images(root):
 
 def table_of_texts(root):
     rows = ["good film,pos,train", "bad film,neg,train", "a bad film,neg,train", "fine,pos,train"]
-    tests = ["good film ,pos,test", "bad film,pos,test", "dull film,neg,test"]
+    tests = ["Good  film ,pos,test", "bad film,pos,test", "dull film,neg,test"]
     (root / "t.csv").write_text("\n".join(("text,label,split", *rows, *tests)))
     return "csv", Place(table=root / "t.csv")
 
@@ -66,7 +69,7 @@ def prepared_texts(root):
         (folder, 2, r"the first is test/a/copy\.png, which equals train/a/001\.png"),
         (linked, 4, r"the first is test/a/000\.jpg, which equals train/a/000\.jpg"),
         (table_of_images, 2, r"the first is more/copy\.jpg, which equals images/000\.jpg"),
-        (table_of_texts, 2, "the first is 'good film', which equals 'good film'"),
+        (table_of_texts, 2, "the first is 'Good  film', which equals 'good film'"),
         (prepared_images, 6, "the first is example 0, which equals example 0"),
         (prepared_texts, 4, "the first is 'one film', which equals 'one film'"),
     ],
@@ -91,15 +94,21 @@ def test_what_is_trained_on_and_tested_on_is_found(tmp_path, write, shared, name
     assert not set(train.tolist()) & set(test.tolist())
 
 
-def test_what_is_held_out_here_must_not_be_trained_on_either(tmp_path):
-    write_folder(tmp_path, {"a": 10, "b": 10})
+def test_what_is_held_out_here_equals_nothing_that_is_trained_on(tmp_path):
+    write_folder(tmp_path, {"a": 20, "b": 20})
     shutil.copytree(tmp_path / "a", tmp_path / "a" / "again")
     place = Place(root=tmp_path, reading=Reading(size=16), hold_out=HoldOut(0.5))
-    with pytest.raises(DataError, match="of the 15 examples of test are in train too"):
-        load("folder", NONE, NONE, 0, place=place)
-    data = load("folder", NONE, NONE, 0, place=place, on_leak="drop")
-    train, test = content_ids([data.train.inputs, data.test.inputs])
-    assert not set(train.tolist()) & set(test.tolist())
+    for validation in (None, 0.5):
+        data = load("folder", NONE, NONE, 0, place=place, validation_fraction=validation)
+        assert data.found.counts["training examples that equal one before"] > 0
+        train, test = content_ids([data.train.inputs, data.test.inputs])
+        assert not set(train.tolist()) & set(test.tolist())
+        np.testing.assert_allclose(len(data.test) / len(data.train), 1, atol=0.5)
+    config = har_config.base()
+    for config.pretrain.folds in (None, 3):
+        for part in held_out_parts(config, data.train):
+            rest = np.delete(data.train.content, part)
+            assert not set(data.train.content[part]) & set(rest)
 
 
 def test_one_image_in_two_classes_is_named(tmp_path):
@@ -111,6 +120,15 @@ def test_one_image_in_two_classes_is_named(tmp_path):
     with pytest.warns(UserWarning, match=message):
         data = load("folder", NONE, NONE, 0, place=place)
     assert data.found.counts == {"training examples that equal one before": 2}
+
+
+def test_groups_that_share_an_example_are_one():
+    groups, content = np.repeat(np.arange(6), 4), np.arange(24)
+    content[20] = content[0]  # the last group and the first
+    examples = Examples(np.zeros((24, 1)), np.arange(24) % 2, groups, content=content)
+    parts = [*Parts(True).folds(examples, 3, 0), *Parts(True).split(examples, 12, 0)]
+    together = [{0, 5} & set(groups[part].tolist()) for part in parts]
+    assert all(len(both) in (0, 2) for both in together)
 
 
 def test_files_are_told_apart_wherever_they_differ(tmp_path):
@@ -130,7 +148,7 @@ def test_files_are_told_apart_wherever_they_differ(tmp_path):
     numbers = dict(zip(names, ids.tolist(), strict=True))
     for name, number in numbers.items():
         twins = {other for other in numbers if numbers[other] == number} - {name}
-        equal = {o for o in contents if contents[o] == contents.get(name)} - {name}
+        equal = {o for o in contents if contents[o] and contents[o] == contents.get(name)} - {name}
         assert twins == equal, name
     first, second = content_ids([images[np.array([0, 3])], images[np.array([1, 6])]])
     assert first[0] == second[0]

@@ -28,6 +28,7 @@ def temporary_bytes(make, **options):
     return step.lower(state, batch, key).compile().memory_analysis().temp_size_in_bytes
 
 
+@pytest.mark.slow
 def test_har_takes_less_than_twice_the_memory_and_microbatches_less_than_plain_training():
     plain = temporary_bytes(methods.erm)
     assert temporary_bytes(methods.har) < 1.8 * plain

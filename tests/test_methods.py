@@ -239,8 +239,15 @@ def test_a_split_batch_needs_the_axis():
         jax.jit(step)(state, batch(16), jax.random.key(1))
 
 
-@pytest.mark.parametrize("microbatches", [1, 2])
-@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+@pytest.mark.parametrize(
+    ("kind", "microbatches"),
+    [
+        (AxisType.Explicit, 1),
+        (AxisType.Auto, 2),
+        pytest.param(AxisType.Explicit, 2, marks=pytest.mark.slow),
+        pytest.param(AxisType.Auto, 1, marks=pytest.mark.slow),
+    ],
+)
 def test_batches_that_jit_splits_stay_split(kind, microbatches):
     model = CifarResNet(3, depth=8, widths=(4, 4, 4), norm="layer")
     method = make("har", model, microbatches=microbatches)

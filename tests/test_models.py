@@ -113,6 +113,7 @@ def value_and_gradients(model, variables, images, labels):
     return jax.jit(jax.value_and_grad(objective, has_aux=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "size"),
     [

@@ -200,6 +200,7 @@ class TestCrossFitting:
         page = (folded / "report" / "index.html").read_text()
         assert "<th>fold 0</th><th>fold 1</th><th>pooled</th>" in page
 
+    @pytest.mark.slow
     def test_a_run_that_is_cut_in_a_fold_goes_on_to_the_same(
         self, folded, tmp_path, cut_after_saving
     ):
@@ -262,12 +263,23 @@ def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path):
         Experiment(foreign, tmp_path / "w").run("train")
 
 
+def test_rows_in_another_order_are_told_of():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(np.arange(12), 20)
+    right = np.where(rng.random(240) < 0.1, rng.integers(0, 12, 240), labels)
+    said = lambda prediction: OutOfSample(np.arange(240), np.zeros(240, int), prediction, None)
+    estimate(said(right), labels, labels, [*"abcdefghijkl"], 0.0)
+    for _ in range(20):
+        with pytest.warns(UserWarning, match="is predicted wrongly, .* order of labels.npy"):
+            estimate(said(rng.permutation(right)), labels, labels, [*"abcdefghijkl"], 0.0)
+
+
 def test_classes_that_are_taken_for_one_other_are_named():
     names = tuple(sorted(map(str, range(12))))  # 0, 1, 10, 11, 2, ...
     labels = np.repeat(np.arange(12), 20)
     columns = np.array([int(name) for name in names])  # of another program, in numeric order
     said = lambda prediction: OutOfSample(np.arange(240), np.zeros(240, int), prediction, None)
-    message = r"10 of 12 classes are nearly always taken for one other: '10' for '2' \(20 of 20\)"
+    message = r"10 of 12 classes are nearly always taken for one other: '10' for '8' \(20 of 20\)"
     with pytest.warns(UserWarning, match=message):
         warn_of_confusion(said(columns[labels]), labels, names)
     warn_of_confusion(said(labels), labels, names)

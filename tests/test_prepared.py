@@ -63,9 +63,8 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
     noise = {"kind": "symmetric", "rate": 1.0}
-    noisy = load(
-        "tfds:grey", noise, {"kind": "none"}, 0, place=Place(data_dir=tmp_path), on_leak="keep"
-    )
+    with pytest.warns(UserWarning, match="300 classes for 300 training examples, .*: are these"):
+        noisy = load("tfds:grey", noise, {"kind": "none"}, 0, place=Place(tmp_path), on_leak="keep")
     assert noisy.flipped.all()
     assert noisy.train.labels.max() > 256
     assert noisy.summary()["true_count"] == [1] * 300
@@ -193,6 +192,7 @@ def test_reading_imports_no_tensorflow(data_dir):
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason=f"the real CIFAR-10 is not in {SHARED}")
 def test_the_real_cifar10():
     loaded = open_source("tfds:cifar10", Place(data_dir=SHARED)).load(0)

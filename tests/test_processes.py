@@ -62,6 +62,7 @@ def port():
         return free.getsockname()[1]
 
 
+@pytest.mark.slow
 def test_two_processes_are_interrupted_killed_and_make_the_run_of_one(tmp_path, port):
     workdir, logs = tmp_path / "two", [tmp_path / name for name in ("0.log", "1.log")]
     begin = lambda: [start(workdir, log, port, number) for number, log in enumerate(logs)]

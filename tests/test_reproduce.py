@@ -111,6 +111,7 @@ def test_what_is_complete_is_skipped(made, capsys):
     assert "step" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_jobs_at_once_give_the_same_numbers(made, tmp_path):
     _, _, results = made
     again = Grid(TABLE, SCALE, ["digits"], [3, 4], tmp_path).make(PAPER, jobs=2)

@@ -5,6 +5,7 @@ import pytest
 
 from har_jax import config as har_config
 from har_jax.data import load, stratified_folds, stratified_split
+from har_jax.data.apart import Parts
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.sources import Place
@@ -78,7 +79,7 @@ def test_no_group_of_a_table_is_in_two_parts(table, folds):
         NONE,
         NONE,
         0,
-        place=Place(table=table, hold_out=HoldOut(keep_groups_whole=True)),
+        place=Place(table=table, hold_out=HoldOut(parts=Parts(True))),
         validation_fraction=0.25,
         keep_groups_whole=True,
     )

@@ -124,7 +124,7 @@ class ImageFiles(EncodedImages):
         """Of the files.
 
         Raises:
-          DataError: if one is not there, and such files are not to be skipped.
+          DataError: if one is not there or empty, and such files are not to be skipped.
         """
         return self._sizes
 
@@ -138,6 +138,11 @@ class ImageFiles(EncodedImages):
             except OSError as error:
                 if self.reading.on_unreadable == "stop":
                     raise DataError(f"{file} cannot be found: {error.strerror}") from error
+            if sizes[index] == 0 and self.reading.on_unreadable == "stop":
+                raise DataError(
+                    f"{file} is empty: remove it, or leave such files out with "
+                    "config.data.on_unreadable=skip"
+                )
         return sizes
 
     def middles(self, rows: Iterable[int], size: int) -> Iterator[bytes | None]:

@@ -18,9 +18,10 @@ _WHOLE = 2**62
 def content_ids(parts: Sequence[Inputs]) -> list[Int[np.ndarray, " n"]]:
     """Numbers the contents of several sets of examples: equal examples have one number.
 
-    Texts and arrays are equal if all of them is; images that are still encoded, if their files are,
+    Texts are equal but for case and blanks, arrays by all values; images that are still encoded, if
+    their files are,
     which are read as far as it takes to tell them apart: those of one size in their middle, and
-    those that are the same there to their end. What cannot be read equals nothing.
+    those that are the same there to their end. What is empty or cannot be read equals nothing.
 
     Args:
       parts: Inputs ``[n, ...]`` of one kind.
@@ -29,13 +30,20 @@ def content_ids(parts: Sequence[Inputs]) -> list[Int[np.ndarray, " n"]]:
     encoded = [part for part in parts if isinstance(part, EncodedImages)]
     if encoded:
         return np.split(_of_files(encoded), sizes)
-    contents = (row for part in parts for row in (part if are_texts(part) else _digests(part)))
+    rows_of = lambda part: _plain(part) if are_texts(part) else _digests(part)
+    contents = (row for part in parts for row in rows_of(part))
     return np.split(_number(checked(contents)), sizes)
 
 
 def _number(contents: Iterable[Hashable]) -> np.ndarray:
+    """A number for each content; another one for every example of none, which is ``""``."""
     seen: dict[Hashable, int] = {}
-    return np.array([seen.setdefault(content, len(seen)) for content in contents], np.int64)
+    number = lambda row, content: seen.setdefault(content or ("none", row), len(seen))
+    return np.array([number(row, content) for row, content in enumerate(contents)], np.int64)
+
+
+def _plain(texts: np.ndarray) -> Iterable[str]:
+    return (" ".join(text.lower().split()) for text in texts)
 
 
 def _digests(array: Inputs) -> Iterable[bytes]:
@@ -49,8 +57,7 @@ def _digest(content: bytes | memoryview) -> bytes:
 
 def _of_files(parts: Sequence[EncodedImages]) -> np.ndarray:
     sizes = np.concatenate([part.sizes() for part in parts])
-    ids = _number(sizes.tolist())
-    ids[sizes < 0] = len(sizes) + np.arange(np.sum(sizes < 0))
+    ids = _number(np.maximum(sizes, 0).tolist())  # what is not there is as good as empty
     ids = _told_apart(ids, np.ones(len(ids), bool), parts, _MIDDLE)
     return _told_apart(ids, sizes > _MIDDLE, parts, _WHOLE)
 

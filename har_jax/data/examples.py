@@ -39,12 +39,14 @@ class Examples:
       groups: ``[n]``, int32: the group that each is regularized with; None where that is its
         class.
       texts: ``[n]`` strings, where inputs are the ids of their words.
+      content: ``[n]``, int64: equal examples have one number; None where nobody asks.
     """
 
     inputs: Inputs
     labels: Int[np.ndarray, " n"]
     groups: Int[np.ndarray, " n"] | None = None
     texts: np.ndarray | None = None
+    content: Int[np.ndarray, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -52,7 +54,18 @@ class Examples:
     def take(self, index: Int[np.ndarray, " m"]) -> "Examples":
         """The examples of these indices."""
         of = lambda array: None if array is None else array[index]
-        return Examples(self.inputs[index], self.labels[index], of(self.groups), of(self.texts))
+        return Examples(
+            self.inputs[index],
+            self.labels[index],
+            of(self.groups),
+            of(self.texts),
+            of(self.content),
+        )
+
+    @property
+    def has_equal(self) -> bool:
+        """Whether some are known to be equal."""
+        return self.content is not None and len(np.unique(self.content)) < len(self)
 
     def group_ids(self) -> Int[np.ndarray, " n"]:
         """The group of each: as given, or else its label."""

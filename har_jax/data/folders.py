@@ -81,10 +81,16 @@ def list_folder(root: pathlib.Path, has_splits: bool | None = None) -> Listing:
                 f"{_instead(files.others)}"
             )
     _warn_of_empty(root, splits, labels)
+    hidden = _hidden(root, splits)
     found = Found(
         {split: f"the folder {folder or root.name!r}" for split, folder in splits.items()},
         {f"left out: {what}": count for what, count in by_suffix(files.others).items()},
-    ).counted({"left out: images outside of the folders of splits": len(elsewhere)})
+    ).counted(
+        {
+            "left out: images outside of the folders of splits": len(elsewhere),
+            f"left out: hidden folders ({some(hidden)})": len(hidden),
+        }
+    )
     return Listing(root, root, paths, labels, found=found)
 
 
@@ -125,7 +131,21 @@ def _walk(root: str, within: str, above: frozenset[str]) -> Iterator[str]:
 
 def _visible(folder: str) -> list[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        return [entry for entry in entries if entry.name[0] != "."]
+        return [entry for entry in entries if not _is_hidden(entry.name)]
+
+
+def _is_hidden(name: str) -> bool:
+    """Whether a name is that of a hidden file, or of what systems leave in people's folders."""
+    return name[0] in ".@$" or name in ("__MACOSX", "lost+found", "System Volume Information")
+
+
+def _hidden(root: pathlib.Path, splits: Mapping[str, str]) -> list[str]:
+    """Folders that would be those of classes if they were not hidden."""
+    found: list[str] = []
+    for folder in splits.values():
+        with os.scandir(root / folder) as entries:
+            found += [entry.name for entry in entries if _is_hidden(entry.name) and entry.is_dir()]
+    return sorted(found)
 
 
 def _splits(root: pathlib.Path, files: Files, has_splits: bool | None) -> Mapping[str, str]:
@@ -151,6 +171,13 @@ def _splits(root: pathlib.Path, files: Files, has_splits: bool | None) -> Mappin
             ": if splits, name their folders train and test, leave no other images beside them, "
             "or set config.data.has_splits=True, which reads nothing else; if classes, set "
             "config.data.has_splits=False"
+        )
+    inner = {path.split(os.sep)[1] for path in files.images if path.count(os.sep) > 1}
+    if not direct and len(inner) > 1 and all(map(split_of, inner)):
+        raise DataError(
+            f"{root} has folders of classes that hold {some(sorted(map(repr, inner)))}, which may "
+            "be splits: put these outside, with the folders of classes in them, or, to leave them "
+            "alone and have a test set made, set config.data.has_splits=False"
         )
     return {"train": ""}
 

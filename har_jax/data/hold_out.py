@@ -2,9 +2,10 @@
 
 import dataclasses
 
+from har_jax.data.apart import Parts
+from har_jax.data.equal import content_ids
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.found import Found
-from har_jax.data.splits import stratified_split
 
 DEFAULT_FRACTION = 0.2
 
@@ -15,14 +16,16 @@ class HoldOut:
 
     Attributes:
       fraction: The part of every class; None for :data:`DEFAULT_FRACTION`.
-      keep_groups_whole: Whether every group comes into one of the two.
+      parts: What is kept together.
     """
 
     fraction: float | None = None
-    keep_groups_whole: bool = False
+    parts: Parts = dataclasses.field(default_factory=Parts)
 
     def split(self, train: Examples, seed: int, found: Found) -> tuple[Examples, Examples, Found]:
         """The training set, the test set, and what is to be said of them.
+
+        Examples that are equal come into the same of the two.
 
         Raises:
           DataError: if one of them would have no examples.
@@ -34,8 +37,9 @@ class HoldOut:
                 f"config.data.test_fraction={fraction} of {len(train)} examples leaves none to "
                 "train on, or none to test on"
             )
-        groups = train.group_ids() if self.keep_groups_whole else None
-        kept, held_out = stratified_split(train.labels, size, seed, groups)
+        (content,) = content_ids([train.inputs])
+        train = dataclasses.replace(train, content=content)
+        kept, held_out = self.parts.split(train, size, seed)
         origin = f"{fraction:g} of {found.splits.get('train', 'all')}, at random"
         found = dataclasses.replace(found, splits={**found.splits, "test": origin})
         return train.take(kept), train.take(held_out), found

@@ -16,7 +16,8 @@ or take what it says for the name of a class."""
 _MISSING = frozenset(
     (
         "", "-", "?", "#n/a", "#na", "<na>", "n/a", "na", "nan", "-nan", "nil", "null", "none",
-        "<none>", "missing", "unlabeled", "unlabelled", "no label", "not labeled", "not labelled",
+        "<none>", "missing", "unsup", "unlabeled", "unlabelled", "no label",
+        "not labeled", "not labelled",
     )
 )  # fmt: skip
 _SIGNS = frozenset(("-1", "-1.0", "1", "1.0", "+1", "+1.0"))
@@ -57,7 +58,10 @@ def warn_of_near_names(names: Sequence[str], what: str) -> None:
 
 def _plain(name: str) -> str:
     """What names have in common that people would take for one."""
-    plain = " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+    normal = unicodedata.normalize("NFKC", name)
+    seen = "".join(letter for letter in normal if unicodedata.category(letter) != "Cf")
+    plain = " ".join(seen.casefold().split())
+    plain = re.sub(r"(?<=[^\W\d_])[\s_-]+(?=[^\W\d_])", "", plain)  # of hot dog and hot_dog
     return re.sub(r"^([+-]?)0*(\d+)(\.0*)?$", _number, plain)
 
 

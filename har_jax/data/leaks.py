@@ -20,7 +20,9 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     """Looks for training examples that equal test examples, and for those that equal each other.
 
     Returns:
-      The same data, without the former where they are to be dropped, and with what was found.
+      The same data, without the former where they are to be dropped, and with what was found. Equal
+      examples have one ``content``, so that they come into one part, unless they are to be kept as
+      they are.
 
     Raises:
       DataError: if there are some, and they are neither to be dropped nor to be kept; or if nothing
@@ -29,9 +31,10 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     Warns:
       UserWarning: if training examples that equal each other have different labels.
     """
+    dataset = _compared(dataset)
     tests = {"test": dataset.test, **dataset.others}
-    parts = (dataset.train, *tests.values())
-    train_ids, *test_ids = content_ids([examples.inputs for examples in parts])
+    train_ids = _content(dataset.train)
+    test_ids = [_content(examples) for examples in tests.values()]
     leaks = np.isin(train_ids, np.concatenate(test_ids))
     if np.any(leaks) and on_leak == "stop":
         for (split, examples), ids in zip(tests.items(), test_ids, strict=True):
@@ -47,15 +50,34 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     if not len(train):
         raise DataError("config.data.on_leak=drop leaves nothing to train on: all of it is in test")
     _warn_of_conflicts(dataset, train_ids)
-    _, first = np.unique(train_ids, return_index=True)
+    if on_leak == "keep":
+        train = dataclasses.replace(train, content=None)
     found = dataset.found.counted(
         {
             f"{'kept' if on_leak == 'keep' else 'left out'}: training examples that equal one that "
             "is tested on": int(np.sum(leaks)),
-            "training examples that equal one before": len(train_ids) - len(first),
+            "training examples that equal one before": len(train_ids) - len(np.unique(train_ids)),
         }
     )
     return dataclasses.replace(dataset, train=train, found=found)
+
+
+def _compared(dataset: Dataset) -> Dataset:
+    """The data with the contents of all parts, which they have if one was made of another."""
+    parts = (dataset.train, dataset.test, *dataset.others.values())
+    if not dataset.others and all(part.content is not None for part in parts):
+        return dataset
+    ids = content_ids([part.inputs for part in parts])
+    train, test, *others = (
+        dataclasses.replace(part, content=content) for part, content in zip(parts, ids, strict=True)
+    )
+    named = dict(zip(dataset.others, others, strict=True))
+    return dataclasses.replace(dataset, train=train, test=test, others=named)
+
+
+def _content(examples: Examples) -> np.ndarray:
+    assert examples.content is not None
+    return examples.content
 
 
 def _warn_of_conflicts(dataset: Dataset, ids: np.ndarray) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from har_jax import seeds
+from har_jax.data.apart import Parts
 from har_jax.data.classes import class_ids
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import DataError, Dataset, Examples
@@ -25,6 +26,8 @@ from har_jax.data.splits import stratified_split
 from har_jax.data.texts import Vocabulary, are_texts, warn_of_unknown_words
 from har_jax.interruption import checked
 from har_jax.terminal import some
+
+_FEW_CLASSES = 20  # so many may have an example each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -167,9 +170,7 @@ def load(
     num_classes = len(dataset.class_names)
 
     train = dataset.train
-    if absent := set(range(num_classes)) - set(train.labels.tolist()):
-        names = some([dataset.class_names[label] for label in sorted(absent)])
-        warnings.warn(f"no training example is of class {names}", stacklevel=2)
+    _warn_of_classes(dataset)
     if train_size is not None and train_size > len(train):
         raise DataError(
             f"config.data.train_size={train_size} is more than the {len(train)} training examples "
@@ -193,9 +194,8 @@ def load(
                 f"config.data.validation_fraction={validation_fraction} of {len(train)} training "
                 "examples leaves none to train on, or none to evaluate on"
             )
-        groups = train.group_ids() if keep_groups_whole else None
-        fitted, held_out = stratified_split(
-            train.labels, size, seeds.derive(seed, "validation split"), groups
+        fitted, held_out = Parts(keep_groups_whole).split(
+            train, size, seeds.derive(seed, "validation split")
         )
         test = train.take(held_out)
         train, clean = train.take(fitted), clean[fitted]
@@ -221,6 +221,34 @@ def load(
         vocabulary=vocabulary,
         found=origin,
     )
+
+
+def _warn_of_classes(dataset: Dataset) -> None:
+    """Warns of classes that cannot be learned.
+
+    Raises:
+      DataError: if none of the classes that are tested on is trained on.
+    """
+    names, train = dataset.class_names, set(dataset.train.labels.tolist())
+    named = lambda ids: some([names[label] for label in sorted(ids)])
+    if not train & (tested := set(dataset.test.labels.tolist())):
+        raise DataError(
+            f"no class is both trained and tested on: trained on are {named(train)}, tested on "
+            f"{named(tested)}: give the splits the same classes, or see whether "
+            "these are splits themselves, one folder too high"
+        )
+    if absent := set(range(len(names))) - train:
+        warnings.warn(
+            f"no training example is of class {named(absent)}: none will be predicted so; take "
+            "them out, or see whether their names are misspelt",
+            stacklevel=3,
+        )
+    if len(names) > max(_FEW_CLASSES, len(dataset.train) / 2):
+        warnings.warn(
+            f"there are {len(names)} classes for {len(dataset.train)} training examples, such as "
+            f"{names[0]!r} and {names[-1]!r}: are these labels?",
+            stacklevel=3,
+        )
 
 
 def _check_groups(dataset: Dataset, keep_whole: bool) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from har_jax.data.examples import DataError
+from har_jax.terminal import brief
 
 _MOST_PARTS = 20  # that groups are dealt out to, to take some of them
 
@@ -96,8 +97,8 @@ def _split_of_groups(
 def _warn_of_one_sided(classes: np.ndarray, taken: np.ndarray, counts: np.ndarray) -> None:
     if np.any(one_sided := (taken == 0) | (taken == counts)):
         warnings.warn(
-            f"classes {classes[one_sided].tolist()} are in one part of the split only: they have "
-            f"{counts[one_sided].tolist()} examples",
+            f"classes {brief(classes[one_sided].tolist())} are in one part of the split only: they "
+            f"have {brief(counts[one_sided].tolist())} examples",
             stacklevel=3,
         )
 
@@ -133,8 +134,8 @@ def stratified_folds(
         )
     if len(few := np.flatnonzero((counts > 0) & (counts < folds))):
         warnings.warn(
-            f"classes {few.tolist()} have {counts[few].tolist()} examples, fewer than the {folds} "
-            "folds: some have none of them",
+            f"classes {brief(few.tolist())} have {brief(counts[few].tolist())} examples, fewer "
+            f"than the {folds} folds: some have none of them",
             stacklevel=2,
         )
     return _folds(labels, folds, seed, groups)

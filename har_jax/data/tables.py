@@ -45,10 +45,15 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
     line = 0
     try:
         with table.open(newline="", encoding="utf-8-sig") as file:
-            rows = csv.reader(file, strict=True)
+            delimiter = _delimiter(file.readline())
+            file.seek(0)
+            rows = csv.reader(file, strict=True, delimiter=delimiter)
             columns, line = next(rows, []), rows.line_num
             read = _columns(table, columns)
             cells: _Cells = {name: collections.defaultdict(list) for name in (*read, "line")}
+            unread: dict[str, set[str]] = {
+                name: set() for column, name in enumerate(columns) if column not in read.values()
+            }
             labelled: dict[str, tuple[str, int]] = {}
             for row in checked(rows):
                 line = rows.line_num
@@ -57,10 +62,15 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
                 where = f"line {line} of {table}"
                 if len(row) != len(columns):
                     raise DataError(_torn(where, row, columns))
+                if row == columns:
+                    raise DataError(f"{where} is the header again: remove it")
                 of_row = {name: row[column].strip() for name, column in read.items()}
                 _check_row(of_row, where)
                 if "path" in read:
                     _check_file(root, of_row, line, table, labelled)
+                for name, values in unread.items():
+                    if len(values) <= len(SPELLINGS):
+                        values.add(row[columns.index(name)])
                 split = of_row.get("split", "train").lower()
                 for name, value in of_row.items():
                     cells[name][split].append(value)
@@ -71,14 +81,22 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
             "cell that has a comma, a line break or a quotation mark in quotation marks, and those "
             "within it twice"
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"config.data.table={str(table)!r} cannot be read: {error}: save it as CSV in UTF-8, "
+            "which spreadsheets offer by that name"
+        ) from error
+    except OSError as error:
         raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
+    if "text" in read:
+        _check_texts(table, cells, delimiter, len(columns), read)
+    if "split" not in read:
+        _warn_of_splits(table, unread)
     splits = assign_splits(cells["line"], str(table))
     by_split = {
         name: {split: values[written] for split, written in splits.items()}
         for name, values in cells.items()
     }
-    unread = [name for name in columns if name.strip().lower() not in read]
     origin = lambda written: f"lines of the split {written!r}" if "split" in read else "all lines"
     found = Found({split: origin(written) for split, written in splits.items()})
     return Listing(
@@ -88,8 +106,55 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
         labels=by_split["label"],
         groups=by_split.get("group"),
         lines=by_split["line"],
-        found=found.counted({f"left out: columns ({some(unread)})": len(unread)}),
+        found=found.counted(
+            {
+                f"left out: columns ({some(list(unread))})": len(unread),
+                "texts of several lines": _of_several_lines(by_split.get("text", {})),
+                "empty texts": sum(texts.count("") for texts in by_split.get("text", {}).values()),
+            }
+        ),
     )
+
+
+def _delimiter(header: str) -> str:
+    """The comma, or another mark that makes of the first line what it has to be."""
+    for mark in (",", ";", "\t", "|"):
+        names = {name.strip().strip('"').lower() for name in header.split(mark)}
+        if "label" in names and names & {"path", "text"}:
+            return mark
+    return ","
+
+
+def _of_several_lines(texts: Mapping[str, Sequence[str]]) -> int:
+    return sum("\n" in text for of_split in texts.values() for text in of_split)
+
+
+def _check_texts(
+    table: pathlib.Path, cells: _Cells, delimiter: str, width: int, read: Mapping[str, int]
+) -> None:
+    """That no text has swallowed rows, for want of a quotation mark that closes it."""
+    labels = {label for of_split in cells["label"].values() for label in of_split}
+    for split, texts in cells["text"].items():
+        for text, last in zip(texts, cells["line"][split], strict=True):
+            within = text.splitlines()[1:-1]
+            for line in within:
+                row = next(csv.reader([line], delimiter=delimiter), [])
+                if len(row) == width and row[read["label"]].strip() in labels:
+                    raise DataError(
+                        f"the text that ends on line {last} of {table} has a line that is a row by "
+                        f"itself, {line[:60]!r}: a quotation mark that is not closed before may "
+                        "have joined them; write quotation marks within a cell twice"
+                    )
+
+
+def _warn_of_splits(table: pathlib.Path, unread: Mapping[str, set[str]]) -> None:
+    for name, values in unread.items():
+        if len(values) > 1 and all(map(split_of, values)):
+            warnings.warn(
+                f"{table} has a column {name!r} whose cells are {some(sorted(values))}, and which "
+                "is not read: rename it to split if it is that",
+                stacklevel=3,
+            )
 
 
 def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
@@ -101,14 +166,11 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
             raise DataError(f"{table} has several columns called {name}: {shown}; leave one")
     item = "path" if "path" in names else "text"
     if missing := [name for name in (item, "label") if name not in names]:
-        divided = [mark for mark in (";", "\t", "|") if any(mark in name for name in written)]
-        remedy = (
-            f"; its cells are divided by {divided[0]!r}: divide them by commas" if divided else ""
-        )
-        if item in missing and not divided:
+        if item in missing:
             missing[missing.index(item)] = "path (or text)"
         raise DataError(
-            f"{table} has the columns {shown}, and lacks {' and '.join(missing)}{remedy}"
+            f"{table} has the columns {shown}, and lacks {' and '.join(missing)}: its first line "
+            "has to name its columns so"
         )
     read = {name: names.index(name) for name in _READ if name in names and name != "text"}
     if item == "text":

@@ -1,0 +1,69 @@
+"""Random parts of a data set that keep equal examples together, and groups where one asks."""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+
+from har_jax.data.examples import Examples
+from har_jax.data.splits import stratified_folds, stratified_split
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+    """How examples are put into parts that are to be apart.
+
+    Attributes:
+      keep_groups_whole: Whether groups come whole into one part, as equal examples always do.
+    """
+
+    keep_groups_whole: bool = False
+
+    def split(
+        self, examples: Examples, first_size: int, seed: int
+    ) -> tuple[Int[np.ndarray, " first"], Int[np.ndarray, " second"]]:
+        """The indices of two parts, as :func:`har_jax.data.stratified_split` makes them."""
+        labels = examples.labels
+        if self.keep_groups_whole:
+            return stratified_split(labels, first_size, seed, _units(examples))
+        if not examples.has_equal:
+            return stratified_split(labels, first_size, seed)
+        first, of_each = _representatives(examples)
+        size = min(max(round(first_size * len(first) / len(labels)), 1), max(len(first) - 1, 1))
+        parts = stratified_split(labels[first], size, seed)
+        one, other = (np.flatnonzero(np.isin(of_each, part)) for part in parts)
+        return one, other
+
+    def folds(self, examples: Examples, folds: int, seed: int) -> Sequence[Int[np.ndarray, " m"]]:
+        """The indices of several parts, as :func:`har_jax.data.stratified_folds` makes them."""
+        labels = examples.labels
+        if self.keep_groups_whole:
+            return stratified_folds(labels, folds, seed, _units(examples))
+        if not examples.has_equal:
+            return stratified_folds(labels, folds, seed)
+        first, of_each = _representatives(examples)
+        parts = stratified_folds(labels[first], folds, seed)
+        return [np.flatnonzero(np.isin(of_each, part)) for part in parts]
+
+
+def _representatives(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
+    """The first example of each content, and which of these every example equals."""
+    assert examples.content is not None
+    _, first, of_each = np.unique(examples.content, return_index=True, return_inverse=True)
+    return first, of_each
+
+
+def _units(examples: Examples) -> Int[np.ndarray, " n"]:
+    """What is kept whole: groups, joined where they have equal examples."""
+    groups = np.unique(examples.group_ids(), return_inverse=True)[1]
+    if examples.content is None or not examples.has_equal:
+        return groups
+    from scipy.sparse import coo_array  # type: ignore[import-untyped]
+    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+
+    contents = np.unique(examples.content, return_inverse=True)[1] + groups.max() + 1
+    count = int(contents.max()) + 1
+    graph = coo_array((np.ones(len(groups), bool), (groups, contents)), shape=(count, count))
+    _, units = connected_components(graph, directed=False)
+    return units[groups]
