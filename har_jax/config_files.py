@@ -1,11 +1,28 @@
-"""How a config file fails, in one line."""
+"""Config files: where they are, and how one fails, in one line."""
 
+import pathlib
 import re
 import traceback
+from collections.abc import Mapping
 
 from ml_collections import config_dict
 
 from har_jax.config import base, unknown_key
+
+
+def packaged() -> Mapping[str, pathlib.Path]:
+    """The config files that come with the package, by name."""
+    package = pathlib.Path(__file__).parent
+    for folder in (package / "configs", package.parent / "configs"):  # installed; a repository
+        if files := sorted(folder.glob("[a-z]*.py")):
+            return {file.stem: file for file in files}
+    return {}
+
+
+def find(given: str) -> pathlib.Path | None:
+    """The file of this path, or else the packaged one of this name; None if there is neither."""
+    path = pathlib.Path(given)
+    return path if path.is_file() else packaged().get(given)
 
 
 def failure(error: Exception) -> str:

@@ -179,7 +179,7 @@ class Experiment:
         if self._config.data.keep_groups_whole is None:
             warn_of_torn_groups(self._data, parts)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):
-            folder.refuse_other_data(self._digest)
+            folder.refuse_other_data(self._digest_for(folder))
 
     def _run_entry(self, entry: _Stage) -> None:
         if entry.folder.is_complete():
@@ -189,11 +189,11 @@ class Experiment:
             return
         wait_for_all("beginning of stage")  # before it is written, all have seen what is there
         if is_first():
-            entry.folder.begin(self._digest)
+            entry.folder.begin(self._digest_for(entry.folder))
         entry.run()
         if is_first():
             refuse_moved(self._workdir)
-            entry.folder.finish(self._digest)
+            entry.folder.finish(self._digest_for(entry.folder))
 
     def _stages(self) -> list[_Stage]:
         stages = []
@@ -230,7 +230,7 @@ class Experiment:
     def _run_estimate(self) -> None:
         train, said = self._data.train, self._out_of_sample()
         assert said is not None  # this stage is of methods that need it
-        warn_of_confusion(said, train.labels, self._data.class_names)
+        warn_of_confusion(said, train.labels, self._data.class_names, foreign=self._foreign)
         names, smoothing = self._data.group_names, self._config.estimate.smoothing
         estimates = estimate(said, train.labels, train.group_ids(), names, smoothing)
         self._write(self._estimate.path / "statistics.npz", **dataclasses.asdict(estimates.pooled))
@@ -377,6 +377,13 @@ class Experiment:
 
     def _foreign_file(self, key: str) -> pathlib.Path:
         return pathlib.Path(os.path.expanduser(self._config.estimate[key]))
+
+    def _digest_for(self, folder: StageFolder) -> str:
+        """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""
+        plain = (self._train[name] for name in self._train if not METHODS[name].estimates)
+        if any(folder is other for other in (self._pretrain, *plain)):
+            return hashlib.sha256(self._data.digest.encode()).hexdigest()
+        return self._digest
 
     @functools.cached_property
     def _digest(self) -> str:

@@ -3,16 +3,17 @@
 python -m har_jax.main --config=configs/digits.py [--workdir=runs/digits] [--stage=train]
                        [--config.KEY=VALUE ...]
 
-Runs the stages pretrain, estimate, train and report in WORKDIR. What is complete there is
+So do python -m har_jax and har-jax; --config=digits is the config of that name that comes with the
+package. Runs the stages pretrain, estimate, train and report in WORKDIR. What is complete there is
 skipped, what was cut goes on, and what was made from another config is refused. The report
 is WORKDIR/report/index.html. A config's keys and their defaults are in har_jax/config.py;
 for example --config.seed=1 --config.regularizer.strength=0.3.
 """
 
-import itertools
 import os
 import pathlib
 import re
+import sys
 import warnings
 from typing import NoReturn
 
@@ -103,7 +104,7 @@ def _parse(argv: list[str]) -> list[str]:
     if len(argv) == 1:
         stop("nothing to run: try --config=configs/digits.py, or --help")
     try:
-        _check_file(argv)
+        argv = _find_file(argv)
         _check_overrides(argv)
         argv, unset = _take_unset(argv)
         rest = flags.FLAGS(argv)
@@ -140,16 +141,25 @@ def _check_promotion() -> None:
         )
 
 
-def _check_file(argv: list[str]) -> None:
-    """Before anybody else says it at length."""
-    for argument, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+def _find_file(argv: list[str]) -> list[str]:
+    """The arguments with the path of the config file, which may be given by the name of ours.
+
+    Ends with one line if there is none, before anybody else says it at length.
+    """
+    argv = list(argv)
+    for place, argument in enumerate(argv):
         name, equals, value = argument.partition("=")
-        path = pathlib.Path(value if equals else following)
-        if name in ("--config", "-config") and not path.is_file():
+        if name not in ("--config", "-config"):
+            continue
+        given = value if equals else (argv[place + 1 : place + 2] or [""])[0]
+        found = config_files.find(given)
+        if found is None:
             stop(
-                f"there is no config file {path}: give its path from {pathlib.Path.cwd()}; this "
-                "project's own are in the folder configs/ of its repository"
+                f"there is no config file {given}: give its path from {pathlib.Path.cwd()}, or the "
+                f"name of one that comes with this package: {', '.join(config_files.packaged())}"
             )
+        argv[place if equals else place + 1] = f"{name}={found}" if equals else str(found)
+    return argv
 
 
 def _check_overrides(argv: list[str]) -> None:
@@ -183,9 +193,20 @@ def _wrong_value(message: str) -> str:
     return message
 
 
+def _help() -> str:
+    """What there is to say, and the flags that are this command's own."""
+    of_flag = flags.FLAGS.find_module_defining_flag
+    modules = dict.fromkeys(of_flag(name) for name in ("workdir", "find_processes"))
+    return "\n".join([str(__doc__), *(flags.FLAGS.module_help(module) for module in modules)])
+
+
 def run() -> None:
+    """The command."""
     end_at_once()
     guard_output()
+    if {"-h", "-help", "--help"} & set(sys.argv[1:]):  # which absl ends with 1
+        print(_help())
+        sys.exit(0)
     app.run(main, flags_parser=_parse)
 
 

@@ -142,9 +142,16 @@ def _warn_of_small_groups(statistics: GroupStatistics, names: Sequence[str]) -> 
 
 
 def warn_of_confusion(
-    said: OutOfSample, labels: Int[np.ndarray, " n"], class_names: Sequence[str]
+    said: OutOfSample, labels: Int[np.ndarray, " n"], class_names: Sequence[str], *, foreign: bool
 ) -> None:
-    """Warns of classes that are taken for one other, as all are where columns are exchanged."""
+    """Warns of classes that are taken for one other, as all are where columns are exchanged.
+
+    Args:
+      said: Of some or all of the n training examples.
+      labels: As trained on.
+      class_names: ``K``.
+      foreign: Whether another program said it.
+    """
     read, count = said.prediction >= 0, len(class_names)
     own = labels[said.index[read]].astype(np.int64)
     pairs, sizes = np.unique(count * own + said.prediction[read], return_counts=True)
@@ -161,10 +168,11 @@ def warn_of_confusion(
             for row in rows
         ]
     )
+    remedy = "train the models longer (config.pretrain.epochs), or see whether a name is wrong"
+    if foreign:
+        remedy = "columns have to be in the order of classes.txt, beside labels.npy"
     warnings.warn(
-        f"{len(rows)} of {count} classes are nearly always taken for one other: {shown}: "
-        "probabilities of another program need their columns in the order of classes.txt, beside "
-        "labels.npy; else such a class has a wrong name, or too few examples to be learned",
+        f"{len(rows)} of {count} classes are nearly always taken for one other: {shown}: {remedy}",
         stacklevel=2,
     )
 

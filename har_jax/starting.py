@@ -1,21 +1,54 @@
 """What a command of this package does before it imports anything that takes long.
 
-``python -m har_jax.main`` imports the package first, for a second or two, in which there is nothing
-to save. Python's own KeyboardInterrupt can be lost there, in a callback of the import system, so
-that Ctrl-C is left to the system, which ends the process.
+``python -m har_jax`` imports the package first, for a second or two, in which there is nothing to
+save. Python's own KeyboardInterrupt can be lost there, in a callback of the import system, so that
+Ctrl-C is left to the system, which ends the process.
 """
 
+import os
+import re
 import sys
+from importlib import metadata
 
 from har_jax.interruption import end_at_once
+from har_jax.terminal import stop
+
+_PACKAGE = __name__.partition(".")[0]
+_SCRIPT = "har-jax"
+_EXTRA = "cli"  # of setup.cfg: what the commands need and the library does not
 
 
 def _is_command() -> bool:
-    """Whether ``python -m`` looks for a module of this package now."""
-    package = __name__.partition(".")[0]
-    named = (package, f"-m{package}")
-    return sys.argv[:1] == ["-m"] and any(word.split(".")[0] in named for word in sys.orig_argv)
+    """Whether a command of this package is started now, by ``python -m`` or as a script."""
+    if sys.argv[:1] == ["-m"]:
+        named = (_PACKAGE, f"-m{_PACKAGE}")
+        return any(word.split(".")[0] in named for word in sys.orig_argv)
+    return os.path.basename(sys.argv[0] if sys.argv else "") == _SCRIPT
+
+
+def _missing() -> list[str]:
+    """The packages of the extra that are not installed."""
+    try:
+        requirements = metadata.requires(_PACKAGE) or []
+    except metadata.PackageNotFoundError:  # run from its source, by somebody who sees to that
+        return []
+    ours = [line for line in requirements if re.search(rf"extra == ['\"]{_EXTRA}['\"]", line)]
+    names = [match[0] for line in ours if (match := re.match(r"[\w.-]+", line))]
+    return [name for name in names if not _is_installed(name)]
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        metadata.distribution(name)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
 
 
 if _is_command():
     end_at_once()
+    if missing := _missing():
+        stop(
+            f"the command line needs what is not installed here, {', '.join(missing)}: install "
+            f"{_PACKAGE}[{_EXTRA}], in its repository by pip install -e '.[{_EXTRA}]'"
+        )

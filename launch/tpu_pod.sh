@@ -30,7 +30,7 @@ on_all_hosts() {
 
 if [ "$1" = install ]; then
   run gcloud compute tpus tpu-vm scp --recurse "$root" "$TPU:har_jax" --zone="$ZONE" --worker=all
-  on_all_hosts "cd har_jax && python3 -m venv .venv && .venv/bin/pip install '.[tpu]'"
+  on_all_hosts "cd har_jax && python3 -m venv .venv && .venv/bin/pip install '.[cli,tpu]'"
 else
   on_all_hosts "cd har_jax && .venv/bin/python -m har_jax.main --find_processes $(printf '%q ' "$@")"
 fi

@@ -1,0 +1,5 @@
+"""``python -m har_jax`` does what ``python -m har_jax.main`` does."""
+
+from har_jax.main import run
+
+run()
