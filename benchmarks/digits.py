@@ -18,7 +18,7 @@ from absl import app, flags, logging
 from configs import digits
 from har_jax.config import validate
 from har_jax.experiment import Experiment
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 
 _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")

@@ -21,7 +21,7 @@ from jax.experimental.compilation_cache import compilation_cache
 
 from benchmarks.candidates import PRECISIONS, Setup, make_method, ours
 from har_jax.data.images import AUGMENTATIONS, normalizer
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 from har_jax.train.loop import fit
 
 EXAMPLES = 12_800

@@ -20,7 +20,7 @@ from benchmarks.candidates import PRECISIONS, Setup
 from har_jax import recipes
 from har_jax.config import validate
 from har_jax.experiment import Experiment
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 
 EPOCHS = 120.0
 EXAMPLES, BATCH = 32_000, 128  # of CIFAR-10 with four rare classes, ratio 10

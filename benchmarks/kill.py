@@ -27,7 +27,7 @@ import jax
 import numpy as np
 from orbax.checkpoint import v1 as ocp
 
-from har_jax.files import read_arrays
+from har_jax.system.files import read_arrays
 from har_jax.train.checkpoints import Checkpoints
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -18,7 +18,7 @@ import optax
 
 from benchmarks.timing import alternate, ratio
 from har_jax import methods
-from har_jax.layers import embeddings_and_recurrent_layers
+from har_jax.linen.layers import embeddings_and_recurrent_layers
 from har_jax.models import BiLSTM
 
 VOCABULARY = 20_000

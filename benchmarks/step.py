@@ -16,7 +16,7 @@ import torch
 
 from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours, theirs
 from benchmarks.timing import alternate, ratio
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 
 RATIOS = {
     "HAR / ERM": ("HAR", "ERM"),

@@ -1,9 +1,8 @@
 """Heteroskedastic adaptive regularization for JAX: the public names."""
 
-from har_jax import starting  # noqa: F401  # first, for what it does
 from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
-from har_jax.layers import normalization_layers, normalization_layers_but_stem
 from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm
+from har_jax.linen.layers import normalization_layers, normalization_layers_but_stem
 from har_jax.losses import cross_entropy
 from har_jax.objective import WeightedSum, regularized_sum, weighted_sum
 from har_jax.strength import (
@@ -12,6 +11,7 @@ from har_jax.strength import (
     noise_frequency_tau,
     scale_to_maximum,
 )
+from har_jax.system import starting  # noqa: F401  # first, for what it does
 from har_jax.tapping import TapError
 
 __all__ = [

@@ -22,7 +22,7 @@ from har_jax.data.hold_out import HoldOut
 from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.sources import Place
 from har_jax.data.texts import Encoding
-from har_jax.layers import FILTERS
+from har_jax.linen.layers import FILTERS
 from har_jax.models import BiLSTM, CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2
 from har_jax.registry import METHODS
 from har_jax.train.optimizer import make_optimizer

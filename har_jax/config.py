@@ -21,7 +21,7 @@ from har_jax.data.sources import is_known
 from har_jax.data.texts import Words
 from har_jax.data.webvision import SUBSETS
 from har_jax.jacobian import REDUCTIONS
-from har_jax.layers import FILTERS
+from har_jax.linen.layers import FILTERS
 from har_jax.models.imagenet_resnet import BLOCKS
 from har_jax.models.norm import NORMS
 from har_jax.models.resnet import blocks_per_stage

@@ -27,13 +27,10 @@ from typing import Any
 import numpy as np
 from ml_collections import config_dict
 
-from har_jax import interruption, seeds
 from har_jax.build import make_describe
 from har_jax.config import flatten
 from har_jax.data import DataError, TrainingData
 from har_jax.data.splits import FEWER_THAN_FOLDS, IN_ONE_PART
-from har_jax.files import damaged, read_arrays, write_arrays, write_json, write_text
-from har_jax.lock import locked, refuse_moved
 from har_jax.methods import Method
 from har_jax.out_of_sample import (
     OutOfSample,
@@ -43,13 +40,16 @@ from har_jax.out_of_sample import (
     warn_of_confusion,
 )
 from har_jax.pretraining import folders_of, held_out_parts, pretrain, warn_of_torn_groups
-from har_jax.processes import agree, is_first, wait_for_all
 from har_jax.registry import METHODS, Setting
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
+from har_jax.system import interruption, seeds
+from har_jax.system.files import damaged, read_arrays, write_arrays, write_json, write_text
+from har_jax.system.lock import locked, refuse_moved
+from har_jax.system.processes import agree, is_first, wait_for_all
 from har_jax.train.evaluate import ByExample
 from har_jax.train.mesh import open_devices
 from har_jax.train.metrics import read_metrics

@@ -22,9 +22,10 @@ from absl import app, flags, logging
 from ml_collections import config_flags
 
 from har_jax import config as har_config
-from har_jax import config_files, process_flags
+from har_jax import config_files
 from har_jax.data.examples import DataError
-from har_jax.interruption import (
+from har_jax.system import process_flags
+from har_jax.system.interruption import (
     SECONDS_TO_SAVE,
     Interrupted,
     check,
@@ -32,7 +33,7 @@ from har_jax.interruption import (
     end_in_time,
     received,
 )
-from har_jax.terminal import guard_output, stop
+from har_jax.system.terminal import guard_output, stop
 from har_jax.workdir import STAGES, StageError
 
 _CONFIG = config_flags.DEFINE_config_file(

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from har_jax.data.examples import DataError
-from har_jax.files import read_array
 from har_jax.strength import GroupStatistics, group_statistics
-from har_jax.terminal import some
+from har_jax.system.files import read_array
+from har_jax.system.terminal import some
 
 _LEAST = 1e-9  # which a probability of 0 counts as in a loss
 _FEW, _MANY = 10, 100  # examples

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from ml_collections import config_dict
 
-from har_jax import seeds
 from har_jax.data import DataError, Examples, TrainingData
 from har_jax.data.apart import Parts
-from har_jax.files import write_array, write_arrays
-from har_jax.processes import is_first
+from har_jax.system import seeds
+from har_jax.system.files import write_array, write_arrays
+from har_jax.system.processes import is_first
 from har_jax.trainer import Trainer
 
 

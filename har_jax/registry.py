@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from har_jax import methods
-from har_jax.layers import FILTERS
+from har_jax.linen.layers import FILTERS
 from har_jax.strength import (
     GroupStatistics,
     inverse_strength,

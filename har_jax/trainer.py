@@ -8,14 +8,14 @@ import numpy as np
 from jax.sharding import Mesh
 from ml_collections import config_dict
 
-from har_jax import interruption, seeds
 from har_jax.build import make_method, make_place, num_steps
 from har_jax.config import TEXT_MODELS
 from har_jax.data import DataError, Examples, TrainingData, load
 from har_jax.data.summary import describe
-from har_jax.files import write_array, write_text
 from har_jax.methods import Method
-from har_jax.processes import is_first
+from har_jax.system import interruption, seeds
+from har_jax.system.files import write_array, write_text
+from har_jax.system.processes import is_first
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
 from har_jax.train.loop import fit

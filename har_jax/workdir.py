@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 
 STAGES = ("pretrain", "estimate", "train", "report", "predict")
 

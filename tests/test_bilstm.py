@@ -11,7 +11,7 @@ import pytest
 
 import har_jax
 from har_jax import methods
-from har_jax.layers import embeddings_and_recurrent_layers
+from har_jax.linen.layers import embeddings_and_recurrent_layers
 from har_jax.losses import cross_entropy
 from har_jax.models import BiLSTM
 from har_jax.models.bilstm import UNKNOWN

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 import har_jax
-from har_jax import config_files, starting
+from har_jax import config_files
+from har_jax.system import starting
 
 ROOT = pathlib.Path(__file__).parent.parent
 LIGHT = ("flax", "jax", "jaxlib", "jaxtyping", "numpy", "optax", "wadler_lindig")

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-from har_jax.files import read_arrays
+from har_jax.system.files import read_arrays
 from har_jax.train.metrics import read_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent

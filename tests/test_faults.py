@@ -14,15 +14,15 @@ from matplotlib.figure import Figure
 
 from benchmarks import kill
 from har_jax import config as har_config
-from har_jax import interruption
 from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.folders import list_folder
 from har_jax.data.tables import list_table
 from har_jax.data.texts import Vocabulary
 from har_jax.experiment import Experiment
-from har_jax.files import read_arrays
 from har_jax.report.figures import svg
+from har_jax.system import interruption
+from har_jax.system.files import read_arrays
 from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import MetricsWriter
 from har_jax.workdir import StageError

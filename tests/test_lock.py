@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from har_jax import lock
-from har_jax.lock import LockError, locked, refuse_moved
+from har_jax.system import lock
+from har_jax.system.lock import LockError, locked, refuse_moved
 
 
 def test_a_second_one_is_refused_and_told_of_the_first(tmp_path):
@@ -29,7 +29,7 @@ def test_a_second_one_is_refused_and_told_of_the_first(tmp_path):
 
 def test_what_a_dead_process_left_is_taken_over(tmp_path):
     program = (
-        "import os, pathlib, sys; from har_jax.lock import locked\n"
+        "import os, pathlib, sys; from har_jax.system.lock import locked\n"
         "with locked(pathlib.Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
     killed = subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=False)

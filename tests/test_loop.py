@@ -11,8 +11,9 @@ import optax
 import pytest
 from flax import linen as nn
 
-from har_jax import interruption, methods
+from har_jax import methods
 from har_jax.data import Examples
+from har_jax.system import interruption
 from har_jax.train.evaluate import Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, data_mesh

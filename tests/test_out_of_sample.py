@@ -11,7 +11,6 @@ from har_jax import config as har_config
 from har_jax.data import stratified_folds
 from har_jax.data.examples import DataError
 from har_jax.experiment import Experiment
-from har_jax.files import read_arrays
 from har_jax.out_of_sample import (
     OutOfSample,
     by_fold,
@@ -20,6 +19,7 @@ from har_jax.out_of_sample import (
     warn_of_confusion,
 )
 from har_jax.strength import noise_frequency_tau
+from har_jax.system.files import read_arrays
 from har_jax.workdir import StageError
 
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32)

@@ -18,8 +18,8 @@ from har_jax.data.examples import DataError
 from har_jax.data.images import normalizer
 from har_jax.data.sources import Place, open_source
 from har_jax.experiment import Experiment
-from har_jax.files import read_arrays
 from har_jax.models import ConvNet
+from har_jax.system.files import read_arrays
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, data_mesh
 from tests.own_images import write_folder

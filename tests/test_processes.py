@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from har_jax.files import read_arrays
+from har_jax.system.files import read_arrays
 from har_jax.train.metrics import read_metrics
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -10,7 +10,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parent.parent
 PROGRAM = """
 import sys, warnings
-from har_jax import terminal
+from har_jax.system import terminal
 terminal.guard_output()
 for _ in range(3):
     print("1.0 \\u00b1 0.1 \\udcff", flush=True)

@@ -14,7 +14,7 @@ from jaxtyping import Int
 
 from har_jax.data.decoding import Crop, File
 from har_jax.data.examples import DataError
-from har_jax.interruption import checked
+from har_jax.system.interruption import checked
 
 OnUnreadable = Literal["stop", "skip"]
 """What to do with an image that cannot be decoded."""

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Inputs
 from har_jax.data.texts import are_texts
-from har_jax.interruption import checked
+from har_jax.system.interruption import checked
 
 _MIDDLE = 4096  # bytes of an image that are read to begin with: all of a small one
 _WHOLE = 2**62

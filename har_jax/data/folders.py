@@ -12,8 +12,8 @@ from har_jax.data.found import Found, by_suffix
 from har_jax.data.listing import Listing
 from har_jax.data.split_names import assign_splits, resembles_split, split_of
 from har_jax.data.suffixes import image_suffixes
-from har_jax.interruption import check
-from har_jax.terminal import some
+from har_jax.system.interruption import check
+from har_jax.system.terminal import some
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from har_jax.terminal import some
+from har_jax.system.terminal import some
 
 OnMissing = Literal["stop", "skip", "keep"]
 """What to do with an example whose label says that there is none: end with an error, leave it out,

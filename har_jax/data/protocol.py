@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from har_jax import seeds
 from har_jax.data.apart import Parts
 from har_jax.data.classes import class_ids
 from har_jax.data.encoded import EncodedImages
@@ -24,8 +23,9 @@ from har_jax.data.noise import exchange_within_groups, flip_classes
 from har_jax.data.sources import Kind, Place, open_source
 from har_jax.data.splits import stratified_split
 from har_jax.data.texts import Vocabulary, are_texts, warn_of_unknown_words
-from har_jax.interruption import checked
-from har_jax.terminal import some
+from har_jax.system import seeds
+from har_jax.system.interruption import checked
+from har_jax.system.terminal import some
 
 _FEW_CLASSES = 20  # so many may have an example each
 

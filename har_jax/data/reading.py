@@ -15,7 +15,7 @@ from jaxtyping import Int, UInt8
 from har_jax.data.decoding import File, center_square, decode_square, random_part
 from har_jax.data.encoded import EncodedImages, Reading
 from har_jax.data.examples import DataError
-from har_jax.interruption import SIGNALS, end_with_parent
+from har_jax.system.interruption import SIGNALS, end_with_parent
 
 _AHEAD = 4  # batches that are decoded before they are asked for
 

@@ -16,7 +16,7 @@ from har_jax.data.examples import DataError, Dataset, Examples
 from har_jax.data.found import Found
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.labels import OnMissing
-from har_jax.interruption import checked
+from har_jax.system.interruption import checked
 
 _READ_AT_ONCE = 1000
 

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Int
 
 from har_jax.data.examples import DataError
-from har_jax.terminal import brief
+from har_jax.system.terminal import brief
 
 _MOST_PARTS = 20  # that groups are dealt out to, to take some of them
 

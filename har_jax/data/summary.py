@@ -3,7 +3,7 @@
 import numpy as np
 
 from har_jax.data.protocol import TrainingData
-from har_jax.terminal import brief, some
+from har_jax.system.terminal import brief, some
 
 
 def describe(data: TrainingData) -> list[str]:

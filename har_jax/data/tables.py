@@ -14,8 +14,8 @@ from har_jax.data.file_names import check_written_name
 from har_jax.data.found import Found
 from har_jax.data.listing import Listing
 from har_jax.data.split_names import SPELLINGS, assign_splits, split_of
-from har_jax.interruption import checked
-from har_jax.terminal import some
+from har_jax.system.interruption import checked
+from har_jax.system.terminal import some
 
 _READ = ("path", "text", "label", "group", "split")
 _MAY_BE_EMPTY = ("text", "label")

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Int
 
 from har_jax.data.examples import DataError
-from har_jax.files import write_text
-from har_jax.interruption import checked
 from har_jax.models.bilstm import PADDING, UNKNOWN
+from har_jax.system.files import write_text
+from har_jax.system.interruption import checked
 
 _SPECIAL = ("<padding>", "<unknown>")  # of the ids PADDING and UNKNOWN
 

@@ -11,7 +11,7 @@ from har_jax.data.file_names import check_written_name
 from har_jax.data.folders import list_files
 from har_jax.data.found import Found
 from har_jax.data.listing import Listing
-from har_jax.interruption import checked
+from har_jax.system.interruption import checked
 
 SUBSETS = {
     "mini": (("google",), 50),  # the first 50 classes of Google's part: Jiang et al. 2018

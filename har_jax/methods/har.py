@@ -8,7 +8,7 @@ from flax import linen as nn
 
 from har_jax import linen
 from har_jax.jacobian import Reduction
-from har_jax.layers import Filter, normalization_layers
+from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
 from har_jax.methods.base import Method, Metrics, StepOptions, accuracy, single_network
 from har_jax.methods.peak import rows_of

@@ -7,9 +7,9 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from har_jax import interruption
 from har_jax.registry import METHODS
 from har_jax.report.results import Inputs, kinds_of_examples
+from har_jax.system import interruption
 
 _KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
 _METHODS = {name: f"C{index}" for index, name in enumerate(METHODS)}

@@ -7,12 +7,12 @@ from typing import Any
 
 import jinja2
 
-from har_jax.files import write_text
 from har_jax.report import figures
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
-from har_jax.terminal import brief
+from har_jax.system.files import write_text
+from har_jax.system.terminal import brief
 
 _EVALUATED = {
     "test": "the test set, whose labels are as the source has them",

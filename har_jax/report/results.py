@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from har_jax import seeds
 from har_jax.data.protocol import TrainingData
 from har_jax.out_of_sample import OutOfSample
 from har_jax.strength import GroupStatistics
+from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT
 
 SEEDS = ("test split", "noise", "imbalance", "pretrain split", "pretrain", "train")

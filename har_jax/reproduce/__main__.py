@@ -21,12 +21,18 @@ from absl import logging
 from har_jax import recipes
 from har_jax.config import ConfigError
 from har_jax.data.examples import DataError
-from har_jax.files import write_json, write_text
-from har_jax.interruption import SECONDS_TO_SAVE, Interrupted, check, end_at_once, end_in_time
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
-from har_jax.terminal import guard_output, stop
+from har_jax.system.files import write_json, write_text
+from har_jax.system.interruption import (
+    SECONDS_TO_SAVE,
+    Interrupted,
+    check,
+    end_at_once,
+    end_in_time,
+)
+from har_jax.system.terminal import guard_output, stop
 from har_jax.train.memory import shortage
 from har_jax.workdir import StageError
 

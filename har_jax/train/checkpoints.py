@@ -15,8 +15,8 @@ import numpy as np
 from jaxtyping import PyTree
 from orbax.checkpoint import v1 as ocp
 
-from har_jax.files import write_json
-from har_jax.processes import is_first, wait_for_all
+from har_jax.system.files import write_json
+from har_jax.system.processes import is_first, wait_for_all
 
 _DIGESTS = "digests.json"  # of a checkpoint's files; written last
 _INDEX = "state/manifest.ocdbt"  # of its arrays, without which none of them is found

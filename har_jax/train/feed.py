@@ -7,11 +7,11 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import PyTree
 
-from har_jax import seeds
 from har_jax.data.batches import Batches
 from har_jax.data.encoded import EncodedImages
 from har_jax.data.reading import Decoded, read
 from har_jax.methods.base import Batch
+from har_jax.system import seeds
 from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
 
 

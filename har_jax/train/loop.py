@@ -11,10 +11,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
-from har_jax import interruption, seeds
 from har_jax.methods.base import Method, Metrics
 from har_jax.methods.peak import Peak, higher, split
-from har_jax.processes import is_first
+from har_jax.system import interruption, seeds
+from har_jax.system.processes import is_first
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, diverged, finiteness, first_failure

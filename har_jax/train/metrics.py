@@ -12,7 +12,7 @@ from tensorboardX.proto.event_pb2 import Event, SessionLog
 from tensorboardX.record_writer import RecordWriter
 from tensorboardX.summary import scalar
 
-from har_jax.files import damaged, write_text
+from har_jax.system.files import damaged, write_text
 
 
 class MetricsWriter:

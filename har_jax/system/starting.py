@@ -10,8 +10,8 @@ import re
 import sys
 from importlib import metadata
 
-from har_jax.interruption import end_at_once
-from har_jax.terminal import stop
+from har_jax.system.interruption import end_at_once
+from har_jax.system.terminal import stop
 
 _PACKAGE = __name__.partition(".")[0]
 _SCRIPT = "har-jax"

@@ -6,7 +6,7 @@ import sys
 
 from absl import flags
 
-from har_jax.terminal import stop
+from har_jax.system.terminal import stop
 
 _COORDINATOR = flags.DEFINE_string(
     "coordinator", None, "HOST:PORT of process 0, of a run of several processes."
@@ -46,7 +46,7 @@ def join() -> None:
     Raises:
       PeerError: if the others are not there.
     """
-    from har_jax import processes
+    from har_jax.system import processes
 
     address, count, number = _COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value
     if _FIND_PROCESSES.value:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from filelock import FileLock, Timeout
 
-from har_jax.files import write_json
+from har_jax.system.files import write_json
 
 OWNER = ".owner.json"
 

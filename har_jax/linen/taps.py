@@ -14,10 +14,10 @@ from typing import Any
 import jax
 
 from har_jax import tapping
-from har_jax.calls import marking
-from har_jax.inputs import InAxes, Inputs
 from har_jax.jacobian import Axes
-from har_jax.layers import Filter, normalization_layers
+from har_jax.linen.calls import marking
+from har_jax.linen.inputs import InAxes, Inputs
+from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.tapping import Program, Tap, TapError
 
 _JITTED = "core_fn"  # what Flax calls a function under nn.jit
@@ -68,7 +68,7 @@ def find_taps(
       variables: The model's variables.
       args: The model's positional arguments.
       kwargs: The model's keyword arguments, and those of ``apply``.
-      in_axes: See :data:`har_jax.inputs.InAxes`.
+      in_axes: See :data:`har_jax.linen.inputs.InAxes`.
       tap_axes: The batch axis of the taps, where it is not to be found: one for all, or by module
         path (``{"encoder/norm": 1}``), counted as :class:`har_jax.tapping.Tap` has the axes.
 

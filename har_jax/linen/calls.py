@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from har_jax.layers import Filter
+from har_jax.linen.layers import Filter
 from har_jax.tapping import TapError, mark
 
 

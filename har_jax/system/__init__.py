@@ -1,0 +1,1 @@
+"""What programs need of the machine that they run on: files, signals, processes, output."""
