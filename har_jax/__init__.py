@@ -1,5 +1,7 @@
 """Heteroskedastic adaptive regularization for JAX: the public names."""
 
+from har_jax.system import starting  # noqa: F401  # isort: skip  # first, for what it does
+
 from har_jax.jacobian import Axes, LossAndNorm, loss_and_perturbation_norm
 from har_jax.linen import LossAndJacobianNorm, loss_and_jacobian_norm
 from har_jax.linen.layers import normalization_layers, normalization_layers_but_stem
@@ -11,7 +13,6 @@ from har_jax.strength import (
     noise_frequency_tau,
     scale_to_maximum,
 )
-from har_jax.system import starting  # noqa: F401  # first, for what it does
 from har_jax.tapping import TapError
 
 __all__ = [

@@ -2,4 +2,5 @@
 
 from har_jax.main import run
 
-run()
+if __name__ == "__main__":
+    run()

@@ -10,8 +10,8 @@ from har_jax.train.checkpoints import Checkpoints
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what they do not wait for
     signal.signal(signal.SIGINT, signal.default_int_handler)  # or the jobs of tests ignore it too
-# Most of the time goes into compiling: without XLA's optimizations, here and in the jobs that are
-# started, it takes two thirds. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests with them.
+# Most of the time goes into compiling, which takes two thirds without XLA's optimizations, here and
+# in the jobs that are started. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests with them.
 fast = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
 jax.config.update("jax_disable_most_optimizations", fast)
 jax.config.update("jax_num_cpu_devices", 8)
@@ -20,6 +20,14 @@ jax.config.update("jax_platforms", "cpu")
 
 class Cut(Exception):
     """A run ends, as if it were killed."""
+
+
+@pytest.fixture(scope="module")
+def optimized():
+    """Compiles with all optimizations, where running takes longer than compiling."""
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", fast)
 
 
 @pytest.fixture

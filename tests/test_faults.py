@@ -133,7 +133,7 @@ def test_a_signal_during_imports_ends_the_process_without_a_word():
 def test_signals_that_were_ignored_at_the_start_stay_so():
     program = (
         "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
-        "from har_jax import interruption\n"
+        "from har_jax.system import interruption\n"
         "interruption.end_in_time(9)\nsignal.raise_signal(signal.SIGHUP)\ninterruption.check()\n"
         "interruption.end_at_once()\nsignal.raise_signal(signal.SIGHUP)\ninterruption.check()\n"
     )
@@ -170,7 +170,7 @@ def test_an_interrupt_goes_from_one_process_to_another_as_it_is():
 
 def test_a_process_that_does_not_come_to_its_end_is_ended():
     program = (
-        "import signal, time\nfrom har_jax import interruption\n"
+        "import signal, time\nfrom har_jax.system import interruption\n"
         "interruption.end_in_time(0.5)\n"
         "with interruption.deferred():\n    signal.raise_signal(signal.SIGTERM)\n"
         "    while True: time.sleep(10)"

@@ -13,6 +13,8 @@ import har_jax
 from har_jax.models import CifarResNet
 from tests import golden
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
 
 
@@ -23,7 +25,7 @@ close = functools.partial(np.testing.assert_allclose, rtol=1e-6)
         pytest.param(golden.RESNET32, id=golden.RESNET32.stem, marks=pytest.mark.slow),
     ],
 )
-def run(request):
+def run(request, optimized):
     path = request.param
     if not path.exists():
         pytest.skip(f"{path} is not there")

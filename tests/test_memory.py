@@ -13,6 +13,8 @@ from har_jax.train.compilation import compiler_options
 from har_jax.train.loop import fit
 from har_jax.train.mesh import data_mesh
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 
 def temporary_bytes(make, **options):
     method = make(CifarResNet(num_classes=10, depth=32), optax.sgd(0.1), **options)

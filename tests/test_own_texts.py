@@ -13,6 +13,8 @@ from har_jax.data.examples import DataError
 from har_jax.data.texts import Vocabulary
 from har_jax.experiment import Experiment
 
+pytestmark = pytest.mark.usefixtures("optimized")
+
 WORDS = {"sport": ("ball", "goal", "team"), "food": ("bread", "salt", "soup")}
 
 
