@@ -126,6 +126,7 @@ def stepped(state, batch):
     return jax.jit(method_of(MODEL).step)(state, batch, jax.random.key(1))[0].params
 
 
+@pytest.mark.slow
 def test_remat_over_time_changes_nothing(state, batch, stepped):
     remat = method_of(MODEL.clone(remat=True))
     after, _ = jax.jit(remat.step)(state, batch, jax.random.key(1))

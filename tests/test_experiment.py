@@ -185,6 +185,7 @@ class TestMainJob:
         assert refused.returncode == 1
         assert "--stage=estimate is not needed by any of config.methods" in refused.stderr
 
+    @pytest.mark.slow
     def test_two_devices_make_the_same_run_but_for_batchnorm(self, tmp_path):
         smooth = (*TINY, "--config.model.norm=layer")
         runs = {count: tmp_path / str(count) for count in (1, 2)}

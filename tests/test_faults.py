@@ -185,6 +185,7 @@ def test_a_process_that_does_not_come_to_its_end_is_ended():
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line_and_the_job_goes_on_when_there_is_room(small_disk):
     workdir = f"--workdir={small_disk}/runs"
     big = ("--config.model.widths=128,", "--stage=pretrain")
@@ -231,6 +232,7 @@ class TestOtherData:
         har_config.validate(config)
         return lambda: Experiment(config, tmp_path / "run")
 
+    @pytest.mark.slow
     def test_names_from_data_do_nothing_in_the_page(self, experiment, tmp_path):
         experiment().run()
         page = (tmp_path / "run" / "report" / "index.html").read_text()

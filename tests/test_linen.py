@@ -33,7 +33,9 @@ def run(model, variables, x, y, **options):
         (zoo.Network("layer"), VECTORS),
         (zoo.Network("layer", lift="scan"), SEQUENCES),
         (zoo.Network("layer", convolution=True), IMAGES),
-        (zoo.Network("group", convolution=True, lift="remat"), IMAGES),
+        pytest.param(
+            zoo.Network("group", convolution=True, lift="remat"), IMAGES, marks=pytest.mark.slow
+        ),
         (zoo.Network("group", convolution=True, lift="scan_remat"), IMAGES),
         (zoo.Network("frozen_batch", convolution=True), IMAGES),
         (zoo.Network("frozen_batch", lift="scan"), VECTORS),

@@ -80,6 +80,7 @@ def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
     assert shown == 2 * [f"test: step {step}/23" for step in (6, 12, 18, 23)]
 
 
+@pytest.mark.slow
 def test_devices_make_the_same_run_and_a_run_goes_on_with_another_number(tmp_path):
     model, optimizer = Smooth(), optax.sgd(0.1, momentum=0.9)
     one = run(tmp_path / "one", method=methods.har(model, optimizer), batch_size=8)
@@ -168,6 +169,7 @@ def test_a_run_stops_at_the_step_that_is_not_finite(tmp_path, what, name, per_di
     assert [record["step"] for record in read_metrics(tmp_path / "metrics.jsonl")] == [3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["loss", "parameters"])
 def test_steps_that_are_not_finite_can_be_skipped(tmp_path, what):
     state = run(tmp_path / "skip", method=unsteady([2, 6], what), on_nonfinite="skip")

@@ -319,6 +319,7 @@ def test_preprocessing_comes_after_augmentation_and_in_prediction(name):
     )
 
 
+@pytest.mark.slow
 def test_methods_vmap_over_seeds():
     method, data = make("har"), batch()
     keys = jax.random.split(jax.random.key(0), 2)

@@ -54,6 +54,7 @@ def test_taps_lie_before_scale_and_bias(kind):
     np.testing.assert_allclose(np.std(tapped), 1, rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_remat_changes_nothing_but_how():
     model = CifarResNet(num_classes=3, depth=8, widths=(4, 4, 8))
     rng = np.random.default_rng(0)

@@ -213,6 +213,7 @@ class TestCrossFitting:
             there, here = (folder / "pretrain" / name for folder in (folded, tmp_path))
             assert there.read_bytes() == here.read_bytes()
 
+    @pytest.mark.slow
     def test_its_probabilities_give_the_same_elsewhere(self, folded, tmp_path, capsys):
         files = {
             "estimate.probabilities": str(folded / "pretrain" / "probabilities.npy"),

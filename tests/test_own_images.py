@@ -158,6 +158,7 @@ def test_what_is_odd_about_data_is_told_with_methods_that_estimate(root, tmp_pat
     assert "data: training examples that equal one before: 1" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
     root, tmp_path, cut_after_saving
 ):

@@ -85,6 +85,7 @@ def test_pmap(problem):
     assert_close((first, np.asarray(norm).reshape(-1)), one_device(model, variables, x, y))
 
 
+@pytest.mark.slow
 def test_vmap_over_seeds(problem):
     model, _, x, y = problem
     seeds = [zoo.variables(model, x, seed) for seed in range(3)]

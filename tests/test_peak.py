@@ -57,6 +57,7 @@ def test_an_example_on_which_a_norm_divides_by_nothing_is_named(batch):
     np.testing.assert_allclose(several, peak, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_bound_takes_its_gradient_away(batch):
     low = 1e-6  # below all: what is left is plain training
     plain = methods.erm(Net(), optax.sgd(0.1))

@@ -73,6 +73,7 @@ def made(tmp_path_factory):
     return workdir, grid, grid.make(PAPER, jobs=1)
 
 
+@pytest.mark.slow
 def test_cells_are_what_the_runs_reported(made):
     workdir, _, results = made
     assert results["columns"] == ["digits: noisy", "digits: train"]
@@ -91,6 +92,7 @@ def test_cells_are_what_the_runs_reported(made):
     assert results["rows"]["GCE"]["cells"][0]["here"] is None
 
 
+@pytest.mark.slow
 def test_the_uniform_strength_is_chosen_on_held_out_training_data(made):
     workdir, _, results = made
     (tuning,) = results["tuning"]
@@ -105,6 +107,7 @@ def test_the_uniform_strength_is_chosen_on_held_out_training_data(made):
     assert (workdir / "digits/seed-4" / chosen / "report").exists()
 
 
+@pytest.mark.slow
 def test_what_is_complete_is_skipped(made, capsys):
     _, grid, results = made
     assert grid.make(PAPER, jobs=1) == results
@@ -134,6 +137,7 @@ def test_a_run_that_diverges_leaves_its_cells_empty(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_rendering(made):
     results = {
         **made[2],

@@ -101,6 +101,7 @@ def test_strict_promotion_and_a_narrow_network_exclude_each_other(tmp_path):
     assert "config.model.dtype='bfloat16' and JAX_NUMPY_DTYPE_PROMOTION=strict exclude" in line
 
 
+@pytest.mark.slow
 def test_strict_promotion_fails_no_stage(tmp_path):
     flags = ("data.train_size=100", "model.widths=8,", "train.epochs=1", "pretrain.epochs=1")
     more = ("methods='har',", "reweighting.start_epoch=0.5", "on_nonfinite=skip")
