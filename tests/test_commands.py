@@ -98,10 +98,11 @@ def test_a_wheel_runs_in_an_empty_folder(tmp_path):
     (tmp_path / "empty").mkdir()
     flags = ("--config=digits", "--config.methods='erm',", "--config.train.epochs=1")
     environment = {"PYTHONPATH": str(site), "PATH": "", "HOME": str(tmp_path)}
-    done = run("-m", "har_jax", *flags, cwd=tmp_path / "empty", env=environment)
+    options = {"cwd": tmp_path / "empty", "env": environment}
+    done = run("-m", "har_jax", *flags, **options)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "empty" / "runs" / "digits" / "report" / "index.html").is_file()
-    assert str(site) in run("-c", "import har_jax; print(har_jax.__file__)", env=environment).stdout
+    assert str(site) in run("-c", "import har_jax; print(har_jax.__file__)", **options).stdout
 
 
 def test_the_package_is_this_one():
