@@ -1,7 +1,7 @@
 """Random parts of a data set that keep equal examples together, and groups where one asks."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -24,34 +24,36 @@ class Parts:
         self, examples: Examples, first_size: int, seed: int
     ) -> tuple[Int[np.ndarray, " first"], Int[np.ndarray, " second"]]:
         """The indices of two parts, as :func:`har_jax.data.stratified_split` makes them."""
-        labels = examples.labels
-        if self.keep_groups_whole:
-            return stratified_split(labels, first_size, seed, _units(examples))
-        if not examples.has_equal:
-            return stratified_split(labels, first_size, seed)
-        first, of_each = _representatives(examples)
-        size = min(max(round(first_size * len(first) / len(labels)), 1), max(len(first) - 1, 1))
-        parts = stratified_split(labels[first], size, seed)
-        one, other = (np.flatnonzero(np.isin(of_each, part)) for part in parts)
-        return one, other
+
+        def make(labels: np.ndarray, groups: np.ndarray | None) -> Sequence[np.ndarray]:
+            size = first_size
+            if len(labels) < len(examples):  # one of each that are equal
+                size = round(first_size * len(labels) / len(examples))
+                size = min(max(size, 1), max(len(labels) - 1, 1))
+            return stratified_split(labels, size, seed, groups)
+
+        first, second = self._apart(examples, make)
+        return first, second
 
     def folds(self, examples: Examples, folds: int, seed: int) -> Sequence[Int[np.ndarray, " m"]]:
         """The indices of several parts, as :func:`har_jax.data.stratified_folds` makes them."""
-        labels = examples.labels
+        return self._apart(
+            examples, lambda labels, groups: stratified_folds(labels, folds, seed, groups)
+        )
+
+    def _apart(
+        self,
+        examples: Examples,
+        make: Callable[[np.ndarray, np.ndarray | None], Sequence[np.ndarray]],
+    ) -> Sequence[np.ndarray]:
+        """Parts that ``make`` makes of labels and, where there are some, of groups."""
         if self.keep_groups_whole:
-            return stratified_folds(labels, folds, seed, _units(examples))
-        if not examples.has_equal:
-            return stratified_folds(labels, folds, seed)
-        first, of_each = _representatives(examples)
-        parts = stratified_folds(labels[first], folds, seed)
+            return make(examples.labels, _units(examples))
+        if examples.content is None or not examples.has_equal:
+            return make(examples.labels, None)
+        _, first, of_each = np.unique(examples.content, return_index=True, return_inverse=True)
+        parts = make(examples.labels[first], None)
         return [np.flatnonzero(np.isin(of_each, part)) for part in parts]
-
-
-def _representatives(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
-    """The first example of each content, and which of these every example equals."""
-    assert examples.content is not None
-    _, first, of_each = np.unique(examples.content, return_index=True, return_inverse=True)
-    return first, of_each
 
 
 def _units(examples: Examples) -> Int[np.ndarray, " n"]:

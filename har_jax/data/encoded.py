@@ -115,7 +115,10 @@ class ImageFiles(EncodedImages):
         return len(self.paths)
 
     def __getitem__(self, index: Int[np.ndarray, " m"]) -> Self:
-        return dataclasses.replace(self, paths=self.paths[index])
+        part = dataclasses.replace(self, paths=self.paths[index])
+        if "_sizes" in vars(self):  # files are asked for their sizes once, whoever takes some
+            vars(part)["_sizes"] = self._sizes[index]
+        return part
 
     def file(self, index: int) -> File:
         return self.root / self.paths[index]

@@ -19,9 +19,9 @@ def content_ids(parts: Sequence[Inputs]) -> list[Int[np.ndarray, " n"]]:
     """Numbers the contents of several sets of examples: equal examples have one number.
 
     Texts are equal but for case and blanks, arrays by all values; images that are still encoded, if
-    their files are,
-    which are read as far as it takes to tell them apart: those of one size in their middle, and
-    those that are the same there to their end. What is empty or cannot be read equals nothing.
+    their files are, which are read as far as it takes to tell them apart: those of one size in
+    their middle, and those that are the same there to their end. What is empty or cannot be read
+    equals nothing.
 
     Args:
       parts: Inputs ``[n, ...]`` of one kind.

@@ -191,11 +191,12 @@ def _instead(others: Sequence[str]) -> str:
 def _warn_of_empty(
     root: pathlib.Path, splits: Mapping[str, str], labels: Mapping[str, Sequence[str]]
 ) -> None:
+    classes = {split: set(names) for split, names in labels.items()}
     empty = [
         os.path.join(folder, entry.name)
         for split, folder in splits.items()
         for entry in _visible(str(root / folder))
-        if entry.is_dir() and entry.name not in set(labels[split])
+        if entry.is_dir() and entry.name not in classes[split]
     ]
     if empty:
         warnings.warn(

@@ -12,10 +12,8 @@ def describe(data: TrainingData) -> list[str]:
     for split, examples in {"train": data.train, "test": data.test, **data.others}.items():
         origin = data.found.splits.get(split)
         lines.append(f"{split}: {len(examples)} examples{f', of {origin}' if origin else ''}")
-    counts = [
-        np.bincount(examples.labels, minlength=data.num_classes).tolist()
-        for examples in (data.train, data.test)
-    ]
+    summary = data.summary()
+    counts = summary["train_count"], summary["test_count"]
     classes = [
         f"{name} {train} + {test}"
         for name, train, test in zip(data.class_names, *counts, strict=True)
@@ -27,7 +25,6 @@ def describe(data: TrainingData) -> list[str]:
         lines.append(f"{len(groups)} groups, of train: {some(groups)}")
     lines += [f"{what}: {count}" for what, count in data.found.counts.items()]
     if data.noisy_classes:  # that we make, so that this is known
-        summary = data.summary()
         made = ("true_count", "flip_rate", "mislabelled_count")
         lines += [f"{key} {brief(summary[key])}" for key in made]
     return lines
