@@ -17,7 +17,7 @@ from absl import app, flags, logging
 
 from configs import digits
 from har_jax.config import validate
-from har_jax.experiment import Experiment
+from har_jax.experiment.algorithm import Experiment
 from har_jax.system.files import write_json
 
 _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")

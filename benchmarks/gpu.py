@@ -17,9 +17,8 @@ import jax
 
 from benchmarks import epochs, exactness, step
 from benchmarks.candidates import PRECISIONS, Setup
-from har_jax import recipes
-from har_jax.config import validate
-from har_jax.experiment import Experiment
+from har_jax.config import recipes, validate
+from har_jax.experiment.algorithm import Experiment
 from har_jax.system.files import write_json
 
 EPOCHS = 120.0

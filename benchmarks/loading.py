@@ -18,13 +18,13 @@ import numpy as np
 from absl import app, flags
 from PIL import Image
 
-from har_jax.data.encoded import Reading
 from har_jax.data.examples import Dataset
-from har_jax.data.folders import list_folder
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.leaks import mend_leaks
-from har_jax.data.listing import to_dataset
-from har_jax.data.reading import read
+from har_jax.data.listing.folders import list_folder
+from har_jax.data.listing.listing import to_dataset
+from har_jax.data.reading.encoded import Reading
+from har_jax.data.reading.reading import read
 
 FILES = flags.DEFINE_integer(
     "files", 50_000, "Images, a fifth of them to test on.", lower_bound=1000
@@ -71,7 +71,7 @@ def _write(root: pathlib.Path, count: int) -> None:
 
 
 def _list(root: pathlib.Path) -> Dataset:
-    dataset = to_dataset(list_folder(root), Reading(size=32), HoldOut(), seed=0)
+    dataset = to_dataset(list_folder(root), Reading(image_size=32), HoldOut(), seed=0)
     for examples in (dataset.train, dataset.test):
         examples.inputs.checksum()  # type: ignore[attr-defined]
     return dataset

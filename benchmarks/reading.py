@@ -17,9 +17,9 @@ import numpy as np
 from PIL import Image
 
 from har_jax.data.batches import Batches
-from har_jax.data.decoding import decode_square, random_part
-from har_jax.data.encoded import ImageFiles, Reading
-from har_jax.data.reading import read
+from har_jax.data.reading.decoding import decode_square, random_part
+from har_jax.data.reading.encoded import ImageFiles, Reading
+from har_jax.data.reading.reading import read
 
 BATCH = 50
 

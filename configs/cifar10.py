@@ -1,6 +1,6 @@
 """CIFAR-10 whose noisy classes are rare, at a ratio of 10: the paper's first table."""
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

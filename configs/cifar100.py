@@ -1,6 +1,6 @@
 """CIFAR-100 as it is."""
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

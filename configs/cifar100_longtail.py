@@ -1,6 +1,6 @@
 """Long-tailed CIFAR-100 at a ratio of 100, with deferred reweighting."""
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

@@ -1,6 +1,6 @@
 """CIFAR-100 whose last half of classes is rare, at a ratio of 100, with deferred reweighting."""
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

@@ -4,7 +4,7 @@ For a table of paths and labels: --config.data.source=csv --config.data.table=FI
 the options for a trial on a CPU.
 """
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

@@ -3,7 +3,7 @@
 With columns text and label, and perhaps split and group.
 """
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

@@ -1,6 +1,6 @@
 """Mini WebVision: --config.data.root=FOLDER, and perhaps --config.data.imagenet=FOLDER."""
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 def get_config():

@@ -15,7 +15,7 @@ from har_jax.linen.layers import embeddings_and_recurrent_layers
 from har_jax.losses import cross_entropy
 from har_jax.models import BiLSTM
 from har_jax.models.bilstm import UNKNOWN
-from har_jax.models.norm import AXIS
+from har_jax.models.layers.norm import AXIS
 from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over
 
 pytestmark = pytest.mark.usefixtures("optimized")

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 import har_jax
-from har_jax import config_files
+from har_jax.config import files as config_files
 from har_jax.system import starting
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -7,8 +7,8 @@ import pytest
 from ml_collections import config_dict
 
 from har_jax import config as har_config
-from har_jax import config_files
-from har_jax.build import make_model
+from har_jax.config import files as config_files
+from har_jax.experiment.build import make_model
 
 DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from har_jax.models.convolution import Options, convolve
+from har_jax.models.layers.convolution import Options, convolve
 
 
 def plain(x, w, options):

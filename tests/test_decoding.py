@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image, ImageOps
 
-from har_jax.data.decoding import decode_image, decode_square
+from har_jax.data.reading.decoding import decode_image, decode_square
 
 RED = Image.new("RGB", (4, 3), (200, 40, 60))
 

@@ -14,18 +14,18 @@ from matplotlib.figure import Figure
 
 from benchmarks import kill
 from har_jax import config as har_config
-from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError, Examples
-from har_jax.data.folders import list_folder
-from har_jax.data.tables import list_table
-from har_jax.data.texts import Vocabulary
-from har_jax.experiment import Experiment
+from har_jax.data.listing.folders import list_folder
+from har_jax.data.listing.tables import list_table
+from har_jax.data.reading.encoded import ImageFiles, Reading
+from har_jax.data.reading.texts import Vocabulary
+from har_jax.experiment.algorithm import Experiment
+from har_jax.experiment.workdir import StageError
 from har_jax.report.figures import svg
 from har_jax.system import interruption
 from har_jax.system.files import read_arrays
 from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import MetricsWriter
-from har_jax.workdir import StageError
 from tests import tiny_tfds
 from tests.own_images import write_folder
 
@@ -147,7 +147,7 @@ def noted(monkeypatch):
 
 def test_what_goes_over_many_examples_can_be_left(noted, tmp_path):
     write_folder(tmp_path, {"a": 1})
-    images = ImageFiles(tmp_path, np.array(["a/000.jpg"]), Reading(size=8))
+    images = ImageFiles(tmp_path, np.array(["a/000.jpg"]), Reading(image_size=8))
     evaluate = ByExample(lambda variables, inputs, labels: {"label": labels}, 2)
     table = tmp_path / "table.csv"
     table.write_text("text,label\nwords,a\n")
@@ -296,7 +296,7 @@ def test_data_do_not_depend_on_the_number_of_devices():
 
 def test_the_switch_for_gpus_reaches_xla():
     program = (
-        "import har_jax.experiment\nfrom har_jax.train import compilation\n"
+        "import har_jax.experiment.algorithm\nfrom har_jax.train import compilation\n"
         "compilation.make_deterministic()\n"
         "import jax, os\njax.devices()\nprint(os.environ['XLA_FLAGS'])"
     )

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from har_jax.data import load, tables
-from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
+from har_jax.data.reading.encoded import Reading
 from har_jax.data.sources import Place, open_source
 from tests.own_images import write_folder
 
-READING = Reading(size=16)
+READING = Reading(image_size=16)
 
 
 def opened(root, seed=0, **place):

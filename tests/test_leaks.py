@@ -9,12 +9,12 @@ import pytest
 from har_jax import config as har_config
 from har_jax.data import load
 from har_jax.data.apart import Parts
-from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.equal import content_ids
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.hold_out import HoldOut
+from har_jax.data.reading.encoded import ImageFiles, Reading
 from har_jax.data.sources import Place
-from har_jax.pretraining import held_out_parts
+from har_jax.experiment.pretraining import held_out_parts
 from tests import tiny_tfds
 from tests.own_images import write_folder
 
@@ -25,13 +25,13 @@ def folder(root):
     write_folder(root, {f"{split}/{name}": 4 for split in ("train", "test") for name in "ab"})
     shutil.copy(root / "train" / "a" / "000.jpg", root / "test" / "b" / "copy.jpg")
     shutil.copy(root / "train" / "a" / "001.png", root / "test" / "a" / "copy.png")
-    return "folder", Place(root=root, reading=Reading(size=16))
+    return "folder", Place(root=root, reading=Reading(image_size=16))
 
 
 def linked(root):
     write_folder(root, {"train/a": 2, "train/b": 2})
     (root / "test").symlink_to("train")
-    return "folder", Place(root=root, reading=Reading(size=16))
+    return "folder", Place(root=root, reading=Reading(image_size=16))
 
 
 def table_of_images(root):
@@ -41,7 +41,7 @@ def table_of_images(root):
     tests = ("more/000.jpg,a,test", "more/001.png,b,test", "more/copy.jpg,a,test")
     again = ("images/../images/001.png,b,test",)
     (root / "t.csv").write_text("\n".join(("path,label,split", *rows, *tests, *again)))
-    return "csv", Place(table=root / "t.csv", reading=Reading(size=16))
+    return "csv", Place(table=root / "t.csv", reading=Reading(image_size=16))
 
 
 def table_of_texts(root):
@@ -97,7 +97,7 @@ def test_what_is_trained_on_and_tested_on_is_found(tmp_path, write, shared, name
 def test_what_is_held_out_here_equals_nothing_that_is_trained_on(tmp_path):
     write_folder(tmp_path, {"a": 20, "b": 20})
     shutil.copytree(tmp_path / "a", tmp_path / "a" / "again")
-    place = Place(root=tmp_path, reading=Reading(size=16), hold_out=HoldOut(0.5))
+    place = Place(root=tmp_path, reading=Reading(image_size=16), hold_out=HoldOut(0.5))
     for validation in (None, 0.5):
         data = load("folder", NONE, NONE, 0, place=place, validation_fraction=validation)
         assert data.found.counts["training examples that equal one before"] > 0
@@ -115,7 +115,7 @@ def test_one_image_in_two_classes_is_named(tmp_path):
     write_folder(tmp_path, {f"{split}/{name}": 4 for split in ("train", "test") for name in "ab"})
     shutil.copy(tmp_path / "train" / "a" / "000.jpg", tmp_path / "train" / "b" / "copy.jpg")
     shutil.copy(tmp_path / "train" / "a" / "001.png", tmp_path / "train" / "a" / "copy.png")
-    place = Place(root=tmp_path, reading=Reading(size=16))
+    place = Place(root=tmp_path, reading=Reading(image_size=16))
     message = r"1 training examples .* train/a/000\.jpg as 'a' and train/b/copy\.jpg as 'b': leave"
     with pytest.warns(UserWarning, match=message):
         data = load("folder", NONE, NONE, 0, place=place)

@@ -14,7 +14,7 @@ from jax.sharding import AxisType, NamedSharding
 
 import har_jax
 from har_jax import methods
-from har_jax.methods.microbatches import accumulate
+from har_jax.methods.shared.microbatches import accumulate
 from har_jax.models import CifarResNet, Norm
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 

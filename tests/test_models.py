@@ -12,7 +12,7 @@ import pytest
 
 import har_jax
 from har_jax.models import CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2, Norm
-from har_jax.models.norm import NORMS
+from har_jax.models.layers.norm import NORMS
 
 pytestmark = pytest.mark.usefixtures("optimized")
 

@@ -10,17 +10,17 @@ import scipy.stats
 from har_jax import config as har_config
 from har_jax.data import stratified_folds
 from har_jax.data.examples import DataError
-from har_jax.experiment import Experiment
-from har_jax.out_of_sample import (
+from har_jax.estimation.out_of_sample import (
     OutOfSample,
     by_fold,
     estimate,
     from_probabilities,
     warn_of_confusion,
 )
+from har_jax.experiment.algorithm import Experiment
+from har_jax.experiment.workdir import StageError
 from har_jax.strength import noise_frequency_tau
 from har_jax.system.files import read_arrays
-from har_jax.workdir import StageError
 
 LABELS = np.array([0, 0, 0, 0, 1, 1, 2, 2], np.int32)
 

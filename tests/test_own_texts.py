@@ -8,10 +8,10 @@ import pyarrow.csv
 import pytest
 
 from har_jax import config as har_config
-from har_jax import recipes
+from har_jax.config import recipes
 from har_jax.data.examples import DataError
-from har_jax.data.texts import Vocabulary
-from har_jax.experiment import Experiment
+from har_jax.data.reading.texts import Vocabulary
+from har_jax.experiment.algorithm import Experiment
 
 pytestmark = pytest.mark.usefixtures("optimized")
 

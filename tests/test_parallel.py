@@ -11,7 +11,7 @@ from flax import linen as nn
 from jax.sharding import AxisType, PartitionSpec
 
 import har_jax
-from har_jax.models.convolution import conv3x3
+from har_jax.models.layers.convolution import conv3x3
 from tests import zoo
 
 DEVICES, BATCH = 8, 16

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from har_jax.data.batches import Batches
-from har_jax.data.decoding import center_square, decode_square, random_part
-from har_jax.data.encoded import ImageFiles, Reading
 from har_jax.data.examples import DataError
-from har_jax.data.reading import read
+from har_jax.data.reading.decoding import center_square, decode_square, random_part
+from har_jax.data.reading.encoded import ImageFiles, Reading
+from har_jax.data.reading.reading import read
 from tests.own_images import write_folder
 
 
@@ -23,7 +23,7 @@ def root(tmp_path_factory):
 
 def files(root, **reading):
     paths = sorted(str(path.relative_to(root)) for path in root.glob("*/*"))
-    return ImageFiles(root, np.array(paths), Reading(size=16, **reading))
+    return ImageFiles(root, np.array(paths), Reading(image_size=16, **reading))
 
 
 def decoded(images, first, stop, seed=7):

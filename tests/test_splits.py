@@ -9,8 +9,8 @@ from har_jax.data.apart import Parts
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.sources import Place
-from har_jax.experiment import Experiment
-from har_jax.pretraining import held_out_parts
+from har_jax.experiment.algorithm import Experiment
+from har_jax.experiment.pretraining import held_out_parts
 
 NONE = {"kind": "none"}
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from har_jax.registry import METHODS, Setting
 
 import har_jax
 from har_jax import group_statistics, noise_frequency_tau, scale_to_maximum
-from har_jax.registry import METHODS, Setting
 from har_jax.strength import inverse_strength, random_strength
 
 

@@ -5,8 +5,8 @@ import pytest
 
 from har_jax.data import load
 from har_jax.data.examples import DataError
+from har_jax.data.reading.texts import Encoding, Vocabulary
 from har_jax.data.sources import Place
-from har_jax.data.texts import Encoding, Vocabulary
 from har_jax.models.bilstm import PADDING, UNKNOWN
 from tests import tiny_tfds
 

@@ -8,12 +8,12 @@ import pytest
 from PIL import Image
 
 from har_jax import config as har_config
-from har_jax.data.decoding import center_square, decode_square
-from har_jax.data.encoded import Reading
 from har_jax.data.examples import DataError
-from har_jax.data.reading import read
+from har_jax.data.reading.decoding import center_square, decode_square
+from har_jax.data.reading.encoded import Reading
+from har_jax.data.reading.reading import read
 from har_jax.data.sources import Place, open_source
-from har_jax.experiment import Experiment
+from har_jax.experiment.algorithm import Experiment
 from tests import tiny_tfds
 
 SYNSETS = [f"n{number:08}" for number in range(52, 0, -1)]  # not in alphabetical order
@@ -55,7 +55,7 @@ def opened(root, subset, imagenet=None):
         root=root / "webvision",
         subset=subset,
         imagenet=imagenet and str(imagenet),
-        reading=Reading(size=16),
+        reading=Reading(image_size=16),
     )
     return open_source("webvision", place).load(0)
 
@@ -90,7 +90,7 @@ def test_imagenet_as_tfds_has_it(root, tmp_path):
         splits=("validation",),
         sized=False,
     )
-    reading = Reading(size=16, workers=2)  # to which records have to be sent
+    reading = Reading(image_size=16, workers=2)  # to which records have to be sent
     place = Place(tmp_path, root / "webvision", imagenet="tfds:imagenet2012", reading=reading)
     found = open_source("webvision", place).load(0).others["imagenet"]
     assert np.bincount(found.labels).tolist() == [2] * 50

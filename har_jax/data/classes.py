@@ -1,9 +1,27 @@
 """Classes by id or by name, as configs give them."""
 
+import dataclasses
 import difflib
 from collections.abc import Sequence
 
 from har_jax.data.examples import DataError
+
+
+@dataclasses.dataclass(frozen=True)
+class Classes:
+    """The classes of a source.
+
+    Attributes:
+      names: ``K``, in the order of the ids.
+      source: Whose they are, for errors.
+    """
+
+    names: tuple[str, ...]
+    source: str
+
+    def ids(self, classes: Sequence[int | str], key: str) -> tuple[int, ...]:
+        """As :func:`class_ids` has them."""
+        return class_ids(classes, self.names, key=key, source=self.source)
 
 
 def class_ids(

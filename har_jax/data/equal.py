@@ -6,9 +6,9 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Inputs
-from har_jax.data.texts import are_texts
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.data.reading.texts import are_texts
 from har_jax.system.interruption import checked
 
 _MIDDLE = 4096  # bytes of an image that are read to begin with: all of a small one

@@ -33,8 +33,8 @@ class Examples:
     """Inputs with integer labels.
 
     Attributes:
-      inputs: ``[n, ...]``: an array, :class:`har_jax.data.encoded.EncodedImages`, or an array of
-        strings, until a vocabulary makes ids of them.
+      inputs: ``[n, ...]``: an array, :class:`har_jax.data.reading.encoded.EncodedImages`, or an
+        array of strings, until a vocabulary makes ids of them.
       labels: ``[n]``, int32.
       groups: ``[n]``, int32: the group that each is regularized with; None where that is its
         class.

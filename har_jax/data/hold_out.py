@@ -1,11 +1,13 @@
 """A test set out of a training set, where a source has none."""
 
 import dataclasses
+from typing import Annotated
 
 from har_jax.data.apart import Parts
 from har_jax.data.equal import content_ids
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.found import Found
+from har_jax.options import Option
 
 DEFAULT_FRACTION = 0.2
 
@@ -15,11 +17,14 @@ class HoldOut:
     """How a part of the training set becomes the test set.
 
     Attributes:
-      fraction: The part of every class; None for :data:`DEFAULT_FRACTION`.
+      test_fraction: The part of every class; None for :data:`DEFAULT_FRACTION`.
       parts: What is kept together.
     """
 
-    fraction: float | None = None
+    test_fraction: Annotated[
+        float | None,
+        Option("the part of a class that is tested on where no split is; None: 0.2", gt=0, lt=1),
+    ] = None
     parts: Parts = dataclasses.field(default_factory=Parts)
 
     def split(self, train: Examples, seed: int, found: Found) -> tuple[Examples, Examples, Found]:
@@ -30,7 +35,7 @@ class HoldOut:
         Raises:
           DataError: if one of them would have no examples.
         """
-        fraction = DEFAULT_FRACTION if self.fraction is None else self.fraction
+        fraction = DEFAULT_FRACTION if self.test_fraction is None else self.test_fraction
         size = len(train) - round(fraction * len(train))
         if not 0 < size < len(train):
             raise DataError(
@@ -46,8 +51,8 @@ class HoldOut:
 
     def refuse_unread(self, source: str) -> None:
         """Raises :class:`DataError` if a part is asked for, of a source that has a test split."""
-        if self.fraction is not None:
+        if self.test_fraction is not None:
             raise DataError(
-                f"config.data.test_fraction={self.fraction:g} is not read, since {source} has a "
-                "test split: remove one of the two"
+                f"config.data.test_fraction={self.test_fraction:g} is not read, since {source} has "
+                "a test split: remove one of the two"
             )

@@ -5,13 +5,16 @@ import re
 import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
+from har_jax.options import Option
 from har_jax.system.terminal import some
 
 OnMissing = Literal["stop", "skip", "keep"]
 """What to do with an example whose label says that there is none: end with an error, leave it out,
 or take what it says for the name of a class."""
+
+OnMissingLabel = Annotated[OnMissing, Option("what to do with labels such as NaN")]
 
 _MISSING = frozenset(
     (

@@ -6,10 +6,10 @@ from typing import Literal
 
 import numpy as np
 
-from har_jax.data.encoded import EncodedImages
 from har_jax.data.equal import content_ids
 from har_jax.data.examples import DataError, Dataset, Examples
-from har_jax.data.texts import are_texts
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.data.reading.texts import are_texts
 
 OnLeak = Literal["stop", "drop", "keep"]
 """What to do with training examples that equal one that is tested on: end with an error, leave them

@@ -52,3 +52,6 @@ FILTERS: Mapping[str, Filter] = {
     "embeddings_and_recurrent": embeddings_and_recurrent_layers,
 }
 """The filters that a config can name."""
+
+TEXT_FILTERS = ("embeddings_and_recurrent",)
+"""Those of networks that read texts."""

@@ -1,6 +1,11 @@
-"""Training methods: one file each, every one a triple ``(init, step, predict)``."""
+"""Training methods: a file each, every one a triple ``(init, step, predict)``, and a line here."""
 
-from har_jax.methods.base import (
+from collections.abc import Mapping
+
+from har_jax.methods.erm import erm
+from har_jax.methods.har import har
+from har_jax.methods.shared import strengths
+from har_jax.methods.shared.base import (
     Augment,
     Batch,
     LossWeights,
@@ -10,18 +15,29 @@ from har_jax.methods.base import (
     StepOptions,
     TrainState,
 )
-from har_jax.methods.erm import erm
-from har_jax.methods.har import har
-from har_jax.methods.reweighting import class_balanced_weights, deferred_weights
+from har_jax.methods.shared.entry import Entry, Setting
+from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
 from har_jax.methods.uniform import uniform
 
+METHODS: Mapping[str, Entry] = {
+    "erm": Entry(erm),
+    "uniform": Entry(har, strengths.constant, section="regularizer"),
+    "har": Entry(har, strengths.adaptive, estimates=True, section="regularizer"),
+    "har_random": Entry(har, strengths.at_random, estimates=True, section="regularizer"),
+    "har_inverse": Entry(har, strengths.inverse, estimates=True, section="regularizer"),
+}
+"""The methods that a config can name."""
+
 __all__ = [
+    "METHODS",
     "Augment",
     "Batch",
+    "Entry",
     "LossWeights",
     "Method",
     "Metrics",
     "Preprocess",
+    "Setting",
     "StepOptions",
     "TrainState",
     "class_balanced_weights",

@@ -6,7 +6,7 @@ import optax
 from flax import linen as nn
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Method, StepOptions, accuracy, single_network
+from har_jax.methods.shared.base import Method, StepOptions, accuracy, single_network
 from har_jax.objective import weighted_sum
 
 

@@ -1,6 +1,6 @@
 """Heteroskedastic adaptive regularization: each example as strongly as its batch row says."""
 
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import jax.numpy as jnp
 import optax
@@ -10,9 +10,10 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
-from har_jax.methods.base import Method, Metrics, StepOptions, accuracy, single_network
-from har_jax.methods.peak import rows_of
+from har_jax.methods.shared.base import Method, Metrics, StepOptions, accuracy, single_network
+from har_jax.methods.shared.peak import rows_of
 from har_jax.objective import regularized_sum, weighted_sum
+from har_jax.options import Option
 
 
 def har(
@@ -20,8 +21,12 @@ def har(
     optimizer: optax.GradientTransformation,
     *,
     layers: Filter = normalization_layers,
-    reduction: Reduction = "root_sum_square",
-    max_norm: float | None = None,
+    reduction: Annotated[
+        Reduction, Option("how R sums over layers: the root of squares, or norms")
+    ] = "root_sum_square",
+    max_norm: Annotated[
+        float | None, Option("what R of an example counts as at most; None: no bound", gt=0)
+    ] = None,
     **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
@@ -40,7 +45,7 @@ def har(
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs``, ``labels`` and
       ``strength [B]``, :math:`\lambda\tau_i`; with ``index [B]`` too, which examples they are,
-      the metrics have the :class:`har_jax.methods.peak.Peak` of R where it is not bounded.
+      the metrics have the :class:`har_jax.methods.shared.peak.Peak` of R where it is not bounded.
     """
     loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
 

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
-from har_jax.methods.base import Method
 from har_jax.methods.har import har
+from har_jax.methods.shared.base import Method
 
 
 def uniform(

@@ -1,11 +1,13 @@
 """A bidirectional LSTM over words."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
+
+from har_jax.models.layers.norm import Remat, Widths
+from har_jax.options import Option
 
 PADDING = 0
 """The id of what is behind a text's last word."""
@@ -33,11 +35,13 @@ class BiLSTM(nn.Module):
 
     num_classes: int
     vocabulary_size: int
-    widths: Sequence[int] = (256, 256)
-    embedding: int = 128
-    dropout: float = 0.5
+    widths: Widths = (256, 256)
+    embedding: Annotated[int, Option("the width of embedded words", gt=0)] = 128
+    dropout: Annotated[float, Option("the rate before the classifier", ge=0, lt=1)] = 0.5
     dtype: Any = None
-    remat: bool = False
+    remat: Remat = False
+
+    reads: ClassVar[Literal["texts"]] = "texts"
 
     @nn.compact
     def __call__(self, ids: Int[Array, "B T"], *, train: bool) -> Float[Array, "B K"]:

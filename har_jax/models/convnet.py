@@ -1,14 +1,13 @@
 """A small convolutional network for small images."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from har_jax.models.convolution import conv3x3
-from har_jax.models.norm import Norm, NormKind
+from har_jax.models.layers.convolution import conv3x3
+from har_jax.models.layers.norm import Norm, NormOption, Widths, check_widths
 
 
 class ConvNet(nn.Module):
@@ -22,9 +21,13 @@ class ConvNet(nn.Module):
     """
 
     num_classes: int
-    widths: Sequence[int] = (32, 64)
-    norm: NormKind = "batch"
+    widths: Widths = (32, 64)
+    norm: NormOption = "batch"
     dtype: Any = None
+
+    def __post_init__(self) -> None:
+        check_widths(self.widths, self.norm)
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:

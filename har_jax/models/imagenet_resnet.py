@@ -1,13 +1,14 @@
 """The residual networks of He et al. 2016 for large images, in the form called v1.5."""
 
 import functools
-from typing import Any
+from typing import Annotated, Any
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from har_jax.models.norm import ConvNorm, NormKind
+from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
+from har_jax.options import Option
 
 BLOCKS = {
     14: (1, 1, 1, 1),
@@ -35,16 +36,19 @@ class ImageNetResNet(nn.Module):
     """
 
     num_classes: int
-    depth: int = 50
+    depth: Annotated[int, Option("the layers of a residual network: 14, 26, 50, 101, 152")] = 50
     width: int = 64
-    norm: NormKind = "batch"
+    norm: NormOption = "batch"
     dtype: Any = None
-    remat: bool = False
+    remat: Remat = False
+
+    def __post_init__(self) -> None:
+        if self.depth not in BLOCKS:
+            raise ValueError(f"depth={self.depth} is none of {', '.join(map(str, BLOCKS))}")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
-        if self.depth not in BLOCKS:
-            raise ValueError(f"depth={self.depth} is none of {', '.join(map(str, BLOCKS))}")
         stem = ConvNorm(
             self.width, (7, 7), strides=2, kind=self.norm, dtype=self.dtype, name="stem"
         )

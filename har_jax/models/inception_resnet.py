@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from har_jax.models.convolution import conv
-from har_jax.models.norm import ConvNorm, NormKind
+from har_jax.models.layers.convolution import conv
+from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
 
 Images = Float[Array, "B H W C"]
 
@@ -66,9 +66,9 @@ class InceptionResNetV2(nn.Module):
 
     num_classes: int
     repeats: tuple[int, int, int] = (10, 20, 9)
-    norm: NormKind = "batch"
+    norm: NormOption = "batch"
     dtype: Any = None
-    remat: bool = False
+    remat: Remat = False
 
     @nn.compact
     def __call__(self, images: Images, *, train: bool) -> Float[Array, "B K"]:

@@ -1,15 +1,15 @@
 """The residual networks of He et al. 2016 for 32x32 images."""
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from har_jax.models.convolution import conv3x3
-from har_jax.models.norm import Norm, NormKind
+from har_jax.models.layers.convolution import conv3x3
+from har_jax.models.layers.norm import Norm, NormKind, NormOption, Remat, Widths, check_widths
+from har_jax.options import Option
 
 
 class CifarResNet(nn.Module):
@@ -31,12 +31,23 @@ class CifarResNet(nn.Module):
     """
 
     num_classes: int
-    depth: int = 32
-    widths: Sequence[int] = (16, 32, 64)
-    stem_strides: int = 1
-    norm: NormKind = "batch"
+    depth: Annotated[int, Option("the layers of a residual network: 8, 14, 20, 32, ...")] = 32
+    widths: Widths = (16, 32, 64)
+    stem_strides: Annotated[
+        Literal[1, 2], Option("of the first convolution; 2 halves the image from the start")
+    ] = 1
+    norm: NormOption = "batch"
     dtype: Any = None
-    remat: bool = False
+    remat: Remat = False
+
+    def __post_init__(self) -> None:
+        blocks_per_stage(self.depth)
+        if len(self.widths) != 3:
+            raise ValueError(f"widths={self.widths} must hold three widths for cifar_resnet")
+        check_widths(self.widths, self.norm)
+        if list(self.widths) != sorted(self.widths):
+            raise ValueError(f"widths={self.widths} must not get narrower in cifar_resnet")
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:

@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from har_jax.registry import METHODS
+from har_jax.methods import METHODS
 from har_jax.report.results import Inputs, kinds_of_examples
 from har_jax.system import interruption
 

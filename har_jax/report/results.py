@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from har_jax.data.protocol import TrainingData
-from har_jax.out_of_sample import OutOfSample
+from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT

@@ -18,9 +18,9 @@ from typing import Any, NoReturn
 import jax
 from absl import logging
 
-from har_jax import recipes
-from har_jax.config import ConfigError
+from har_jax.config import ConfigError, recipes
 from har_jax.data.examples import DataError
+from har_jax.experiment.workdir import StageError
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
@@ -34,7 +34,6 @@ from har_jax.system.interruption import (
 )
 from har_jax.system.terminal import guard_output, stop
 from har_jax.train.memory import shortage
-from har_jax.workdir import StageError
 
 SCALES = {
     "full": Scale(shrink=lambda config: None, strengths={UNIFORM: (0.01, 0.02, 0.05, 0.1)}),
@@ -94,7 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
     add("--seeds", type=positive_integer, default=3, help="how many seeds (3)")
     add("--first_seed", type=int, default=0, help="the first of them (0)")
-    add("--scale", choices=SCALES, default="full", help="small: the reduction of har_jax.recipes")
+    add(
+        "--scale",
+        choices=SCALES,
+        default="full",
+        help="small: the reduction of har_jax.config.recipes",
+    )
     add(
         "--jobs",
         type=positive_integer,

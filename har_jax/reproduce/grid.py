@@ -9,7 +9,7 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import validate
-from har_jax.data.sources import Place, open_source
+from har_jax.experiment.build import make_source
 from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
 
@@ -57,9 +57,10 @@ class Grid:
 
     def find_data(self) -> None:
         """Raises :class:`har_jax.data.DataError` if data are not there and cannot be fetched."""
-        folder = None if self.data_dir is None else pathlib.Path(self.data_dir)
-        for source in {self.table.settings[name]().data.source: None for name in self.settings}:
-            open_source(source, Place(data_dir=folder))
+        configs = [self.table.settings[name]() for name in self.settings]
+        for config in {config.data.source: config for config in configs}.values():
+            config.data.data_dir = self.data_dir
+            make_source(config.data)
 
     def make(self, paper: Paper, jobs: int) -> dict[str, Any]:
         """Makes all runs and gathers their numbers.

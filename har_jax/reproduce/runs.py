@@ -15,7 +15,7 @@ from typing import Any
 from absl import logging
 from ml_collections import config_dict
 
-from har_jax.experiment import Experiment
+from har_jax.experiment.algorithm import Experiment
 from har_jax.system import interruption
 from har_jax.system.interruption import SECONDS_TO_SAVE, end_with_parent
 from har_jax.train.compilation import use_compilation_cache

@@ -9,7 +9,7 @@ from typing import Any
 
 from ml_collections import config_dict
 
-from har_jax import recipes
+from har_jax.config import recipes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Row:
     """The run of a row, in every setting of a table.
 
     Attributes:
-      method: A name in :data:`har_jax.registry.METHODS`.
+      method: A name in :data:`har_jax.methods.METHODS`.
       changes: What it changes in the setting's config: dotted keys and values.
       tunes: The key of a strength that is chosen on validation data, if one is.
     """

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
-from har_jax.methods.base import Metrics
-from har_jax.methods.peak import split
+from har_jax.methods.shared.base import Metrics
+from har_jax.methods.shared.peak import split
 
 OnNonfinite = Literal["stop", "skip"]
 """What to do after a step that is not finite."""

@@ -11,9 +11,9 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Float, Int, Num
 
-from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
-from har_jax.data.reading import read
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.data.reading.reading import read
 from har_jax.losses import cross_entropy
 from har_jax.system import interruption
 from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over, own_rows, place_own_rows

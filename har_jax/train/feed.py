@@ -8,9 +8,9 @@ from jax.sharding import Mesh
 from jaxtyping import PyTree
 
 from har_jax.data.batches import Batches
-from har_jax.data.encoded import EncodedImages
-from har_jax.data.reading import Decoded, read
-from har_jax.methods.base import Batch
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.data.reading.reading import Decoded, read
+from har_jax.methods.shared.base import Batch
 from har_jax.system import seeds
 from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
 
@@ -45,7 +45,8 @@ def open_feed(
     """The feed of a data set.
 
     Args:
-      data: Arrays ``[n, ...]``; ``inputs`` may be :class:`har_jax.data.encoded.EncodedImages`.
+      data: Arrays ``[n, ...]``; ``inputs`` may be
+        :class:`har_jax.data.reading.encoded.EncodedImages`.
       batch_size: Of all devices together.
       seed: Of the order of the examples, and of what is taken of images in files.
       mesh: The devices.

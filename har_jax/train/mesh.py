@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jaxtyping import PyTree
 
-from har_jax.models.norm import AXIS
+from har_jax.models.layers.norm import AXIS
 
 WHOLE = PartitionSpec()
 ROWS = PartitionSpec(AXIS)

@@ -1,52 +1,85 @@
 """Optimizers and learning-rate schedules by name."""
 
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
 
 import jax
 import optax
 
-# The names that a config can choose, with the options that each reads.
-OPTIMIZERS: Mapping[str, Sequence[str]] = {"sgd": ("momentum",), "adam": ()}
-SCHEDULES: Mapping[str, Sequence[str]] = {
-    "constant": (),
-    "cosine": (),
-    "step": ("decay_epochs", "decay_factor"),
-}
+from har_jax.options import Option, make
 
 
-def make_schedule(config: Mapping[str, Any], total_steps: int, steps_per_epoch: float):
-    """A learning rate by step: ``constant``, ``cosine`` to 0, or ``step``.
-
-    ``step`` multiplies the rate by ``decay_factor`` at each of ``decay_epochs``.
-    """
-    rate = config["learning_rate"]
-    if config["schedule"] == "cosine":
-        return optax.cosine_decay_schedule(rate, total_steps)
-    if config["schedule"] == "step":
-        scales: dict[int, float] = {}
-        for epoch in config["decay_epochs"]:  # two of them may fall on one step
-            step = round(epoch * steps_per_epoch)
-            scales[step] = scales.get(step, 1.0) * config["decay_factor"]
-        return optax.piecewise_constant_schedule(rate, scales)
+def constant(rate: float, total_steps: int, steps_per_epoch: float) -> optax.Schedule:
+    """The same rate at all steps."""
     return optax.constant_schedule(rate)
+
+
+def cosine(rate: float, total_steps: int, steps_per_epoch: float) -> optax.Schedule:
+    """A rate that falls to 0 as a cosine."""
+    return optax.cosine_decay_schedule(rate, total_steps)
+
+
+def step(
+    rate: float,
+    total_steps: int,
+    steps_per_epoch: float,
+    *,
+    decay_epochs: Annotated[
+        Sequence[Annotated[float, Option(gt=0, le=1e6)]],
+        Option("when the learning rate falls", must="hold positive epochs"),
+    ],
+    decay_factor: Annotated[float, Option("what it is multiplied by then", gt=0, le=1)],
+) -> optax.Schedule:
+    """A rate that is multiplied by a factor at each of some epochs."""
+    scales: dict[int, float] = {}
+    for epoch in decay_epochs:  # two of them may fall on one step
+        boundary = round(epoch * steps_per_epoch)
+        scales[boundary] = scales.get(boundary, 1.0) * decay_factor
+    return optax.piecewise_constant_schedule(rate, scales)
+
+
+def sgd(
+    schedule: optax.Schedule,
+    *,
+    momentum: Annotated[float, Option("of stochastic gradient descent", ge=0, lt=1)] = 0.9,
+) -> optax.GradientTransformation:
+    """Stochastic gradient descent with momentum."""
+    return optax.sgd(schedule, momentum=momentum)
+
+
+def adam(schedule: optax.Schedule) -> optax.GradientTransformation:
+    """Adam, with Optax's defaults."""
+    return optax.adam(schedule)
+
+
+SCHEDULES: Mapping[str, Callable[..., optax.Schedule]] = {
+    "constant": constant,
+    "cosine": cosine,
+    "step": step,
+}
+OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd, "adam": adam}
+"""What a config can name; options of both lie in its section ``optimizer``."""
+
+
+def make_schedule(
+    config: Mapping[str, Any], total_steps: int, steps_per_epoch: float
+) -> optax.Schedule:
+    """The learning rate by step that a config's section describes."""
+    choice = SCHEDULES[config["schedule"]]
+    return make(choice, config["learning_rate"], total_steps, steps_per_epoch, chosen=config)
 
 
 def make_optimizer(
     config: Mapping[str, Any], total_steps: int, steps_per_epoch: float
 ) -> optax.GradientTransformation:
-    """SGD with momentum (0.9 where it is not set) or Adam, after weight decay.
+    """The optimizer that a config's section describes, after weight decay.
 
     The decay is added to every gradient, over all parameters: the coupled form of PyTorch's
     SGD, which the authors' code uses.
     """
     schedule = make_schedule(config, total_steps, steps_per_epoch)
-    if config["name"] == "sgd":
-        momentum = 0.9 if config["momentum"] is None else config["momentum"]
-        rule = optax.sgd(schedule, momentum=momentum)
-    else:
-        rule = optax.adam(schedule)
+    rule = make(OPTIMIZERS[config["name"]], schedule, chosen=config)
     return _promoting(optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule))
 
 

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 
-from har_jax.methods.peak import Peak
+from har_jax.methods.shared.peak import Peak
 
 STANDS_OUT = 100.0  # times the medians of its batch
 

@@ -13,13 +13,13 @@ import pyarrow.parquet
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from har_jax.data.encoded import EncodedImages
 from har_jax.data.examples import Examples
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.jacobian import Reduction
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.linen.layers import Filter
 from har_jax.losses import cross_entropy
-from har_jax.out_of_sample import OutOfSample
 from har_jax.system.files import write_by
 
 Format = Literal["csv", "parquet"]

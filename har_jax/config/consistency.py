@@ -1,0 +1,98 @@
+"""What the sections of a config must not say against one another."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from har_jax.config import own
+from har_jax.config.errors import ConfigError
+from har_jax.config.schema import SECTIONS, Selector
+from har_jax.data.images import AUGMENTATIONS
+from har_jax.data.reading.decoding import CROPS
+from har_jax.data.reading.encoded import Reading
+from har_jax.data.reading.texts import Encoding
+from har_jax.data.sources import Kind
+from har_jax.linen.layers import FILTERS, TEXT_FILTERS
+from har_jax.options import options
+
+
+def reads(network: Callable[..., Any]) -> Kind:
+    """What a network reads: ``images`` or ``texts``."""
+    kind: Kind = getattr(network, "reads", "images")
+    return kind
+
+
+def check(flat: Mapping[str, Any]) -> None:
+    """Raises :class:`ConfigError` where two sections exclude each other."""
+    parts, batch = flat["microbatches"], flat["batch_size"]
+    if batch % parts:
+        raise ConfigError(
+            f"config.microbatches={parts} is impossible: it must divide config.batch_size={batch}"
+        )
+    _check_texts(flat)
+    _check_augmentation(flat)
+    _check_estimation(flat)
+
+
+def _selector(path: str) -> Selector:
+    selector = SECTIONS[path].own
+    assert selector is not None
+    return selector
+
+
+def _source_takes(flat: Mapping[str, Any], group: type) -> bool:
+    """Whether the source takes a group of options; of a person's own, which may, it is not told."""
+    selector, source = _selector("data"), flat["data.source"]
+    read = own.options_of("data", selector, source)
+    return own.is_own(selector, source) or options(group).keys() <= read.keys()
+
+
+def _check_texts(flat: Mapping[str, Any]) -> None:
+    """That what is of texts and what is of images, or of networks for them, is not mixed."""
+    name, layers = flat["model.name"], flat["regularizer.layers"]
+    network = own.choice_of("model", _selector("model"), name)
+    of_texts = reads(network) == "texts"
+    known = name in _selector("model").choices and layers in FILTERS
+    if known and of_texts != (layers in TEXT_FILTERS):
+        fitting = [key for key in FILTERS if (key in TEXT_FILTERS) == of_texts]
+        raise ConfigError(
+            f"config.regularizer.layers={layers!r} are none of config.model.name={name!r}: take "
+            f"{' or '.join(fitting)}"
+        )
+    if of_texts and not _source_takes(flat, Encoding):
+        raise ConfigError(
+            f"config.model.name={name!r} reads texts, and config.data.source="
+            f"{flat['data.source']!r} has images: take csv, or tfds:NAME such as tfds:imdb_reviews"
+        )
+    of_images = ("mean", "std", "augment", *options(Reading))
+    for option in of_images if of_texts else options(Encoding):
+        key = f"data.{option}"
+        if flat[key] not in (None, "none"):
+            raise ConfigError(
+                f"config.{key}={flat[key]!r} is not read with config.model.name={name!r}: remove "
+                "one of the two"
+            )
+
+
+def _check_augmentation(flat: Mapping[str, Any]) -> None:
+    if flat["data.augment"] in CROPS and not _source_takes(flat, Reading):
+        raise ConfigError(
+            f"config.data.augment={flat['data.augment']!r} is of images in files, and "
+            f"config.data.source={flat['data.source']!r} has arrays: take one of "
+            f"{', '.join(AUGMENTATIONS)}"
+        )
+
+
+def _check_estimation(flat: Mapping[str, Any]) -> None:
+    """That the noise is estimated in one way."""
+    files = ("estimate.probabilities", "estimate.labels")
+    for key, other in (files, files[::-1]):
+        if flat[key] is not None and flat[other] is None:
+            raise ConfigError(f"config.{other} is not set, but config.{key}={flat[key]!r} needs it")
+    ways = ("pretrain.fraction", "pretrain.folds", "estimate.probabilities")
+    given = [key for key in ways if flat[key] is not None]
+    if len(given) > 1:
+        one, other = given[:2]
+        raise ConfigError(
+            f"config.{one}={flat[one]!r} is not read with config.{other}={flat[other]!r}: remove "
+            "one of the two"
+        )

@@ -1,0 +1,116 @@
+"""What a command line says of a config: its file, and values by key."""
+
+import ast
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ml_collections import config_dict
+
+from har_jax.config import files, own
+from har_jax.config.defaults import base, flatten, join
+from har_jax.config.errors import ConfigError, unknown_key
+from har_jax.config.schema import SECTIONS
+
+_FLAG = r"--?config\.([\w.]+)"
+
+
+def take_file(argv: list[str]) -> tuple[list[str], pathlib.Path]:
+    """Takes ``--config=FILE`` out of the arguments.
+
+    Returns:
+      The rest, and the file, which may be given by the name of one that comes with the package.
+
+    Raises:
+      ConfigError: if there is none.
+    """
+    rest, given = [], None
+    arguments = iter(argv)
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if name in ("--config", "-config"):
+            given = value if equals else next(arguments, "")
+        else:
+            rest.append(argument)
+    if given is None:
+        raise ConfigError("--config is missing: try --config=configs/digits.py")
+    found = files.find(given)
+    if found is None:
+        raise ConfigError(
+            f"there is no config file {given}: give its path from {pathlib.Path.cwd()}, or the "
+            f"name of one that comes with this package: {', '.join(files.packaged())}"
+        )
+    return rest, found
+
+
+def prepare(config: config_dict.ConfigDict, argv: list[str]) -> list[str]:
+    """Makes a config ready for flags to override it.
+
+    Choices that the arguments name are set first, since it depends on them which options there are.
+
+    Returns:
+      The arguments, without those that unset a key, which no flag can say.
+
+    Raises:
+      ConfigError: if an argument is of a key that there is not.
+    """
+    _set_choices(config, argv)
+    own.declare(config)
+    keys = flatten(config)
+    for argument in argv:
+        if match := re.match(_FLAG, argument):
+            key = match[1]
+            if key not in keys and not any(known.startswith(f"{key}.") for known in keys):
+                raise unknown_key(key, keys)
+    return _unset(config, argv)
+
+
+def wrong_value(config: Any, message: str) -> str:
+    """What absl says of a value that is not of the type of its key, in our words."""
+    if match := re.search(r"flag --config\.([\w.]+)=(.*?):", message):
+        key, value = match.groups()
+        *path, last = key.split(".")
+        for name in path:
+            config = config[name]
+        needed = config.get_type(last).__name__
+        return f"config.{key}={value!r} has the wrong type: {needed} needed"
+    return message
+
+
+def _set_choices(config: config_dict.ConfigDict, argv: list[str]) -> None:
+    selectors = {
+        join(path, section.own.name): str
+        for path, section in SECTIONS.items()
+        if section.own is not None
+    }
+    given = dict(_values(argv, {*selectors, "methods"}))
+    for key, value in given.items():
+        if key == "methods":
+            try:
+                value = ast.literal_eval(value)
+            except (ValueError, SyntaxError):  # told of by who reads the flag
+                continue
+            if not isinstance(value, (tuple, list)):
+                continue
+        config.update_from_flattened_dict({key: value})
+
+
+def _values(argv: list[str], keys: set[str]) -> Iterator[tuple[str, Any]]:
+    """What the arguments say of some keys, each of which may have its value behind it."""
+    for place, argument in enumerate(argv):
+        name, equals, value = argument.partition("=")
+        if (match := re.fullmatch(_FLAG, name)) and match[1] in keys:
+            yield match[1], value if equals else (argv[place + 1 : place + 2] or [""])[0]
+
+
+def _unset(config: config_dict.ConfigDict, argv: list[str]) -> list[str]:
+    """Applies ``--config.KEY=None``, of keys that can be unset."""
+    defaults, rest = flatten(base()), []
+    for argument in argv:
+        match = re.fullmatch(rf"{_FLAG}=None", argument)
+        if match and defaults.get(match[1], "") is None:
+            config.update_from_flattened_dict({match[1]: None})
+        else:
+            rest.append(argument)
+    return rest

@@ -1,0 +1,253 @@
+"""A person's own network, method, source or filter, by its import path."""
+
+import difflib
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flax import linen as nn
+from ml_collections import config_dict
+
+from har_jax.config.defaults import OPTIONS, flatten, join, placeholder
+from har_jax.config.errors import ConfigError, unknown_key
+from har_jax.config.schema import GIVEN_TO_METHODS, SECTIONS, Selector, options_of_entry
+from har_jax.methods import METHODS, Entry
+from har_jax.options import NEEDED, Parameter, options, parameters
+
+
+def is_own(selector: Selector, value: str) -> bool:
+    """Whether a name is the import path of a person's own choice."""
+    return selector.given is not None and ":" in value and _kind(selector, value) is None
+
+
+def choice_of(path: str, selector: Selector, value: str) -> Callable[..., Any]:
+    """What a name stands for: a choice of the program, or a person's own.
+
+    Args:
+      path: Of the section.
+      selector: Of the choices.
+      value: The name.
+
+    Raises:
+      ConfigError: if there is none.
+    """
+    key = join(path, selector.name)
+    if (kind := _kind(selector, value)) is not None:
+        return selector.choices[kind]
+    if is_own(selector, value):
+        own = _import(key, value)
+        _CONTRACTS[key](f"config.{key}={value!r}", own)
+        return own
+    if selector.argument is None:
+        remedy = f"take one of {', '.join(selector.choices)}"
+    else:
+        names = ", ".join(name for name in selector.choices if name != selector.argument)
+        remedy = f"take {names}, or {selector.argument}:NAME such as {selector.argument}:cifar10"
+    if selector.given is not None:
+        remedy += "; or package.module:NAME for your own"
+    raise ConfigError(f"config.{key}={value!r} is unknown: {remedy}")
+
+
+def argument_of(selector: Selector, value: str) -> tuple[str, ...]:
+    """What goes on behind the colon of ``tfds:NAME``; nothing of other names."""
+    own = is_own(selector, value)
+    return () if own or ":" not in value else (value.partition(":")[2],)
+
+
+def options_of(path: str, selector: Selector, value: str) -> dict[str, Parameter]:
+    """The options of a choice by name.
+
+    Raises:
+      ConfigError: if there is no such choice, or a config cannot say what it needs.
+    """
+    choice = choice_of(path, selector, value)
+    if not is_own(selector, value):
+        return options(choice)
+    given = selector.given or frozenset()
+    _refuse_unsayable(f"config.{join(path, selector.name)}={value!r}", [choice], given)
+    found = options(choice, own=True)
+    return {name: found[name] for name in found if name not in given}
+
+
+def method_name(value: str) -> str:
+    """The name of a method, by which its folder and the section of its options are called."""
+    return value.rpartition(":")[2]
+
+
+def entry_of(value: str) -> Entry:
+    """The method that a config names.
+
+    Raises:
+      ConfigError: if there is none.
+    """
+    if value in METHODS:
+        return METHODS[value]
+    if ":" not in value:
+        raise ConfigError(
+            f"config.methods={value!r} is unknown: take some of {', '.join(METHODS)}, or "
+            """package.module:NAME for your own; for several, write """
+            """--config.methods='("erm","har")'"""
+        )
+    own = _import("methods", value)
+    said = f"config.methods={value!r}"
+    entry = own if isinstance(own, Entry) else Entry(own)
+    if not callable(entry.make) or len(_positional(entry.make)) < 2:
+        raise ConfigError(
+            f"{said} is no method: a function (model, optimizer, *, ..., **options) that returns a "
+            "har_jax.methods.Method is needed, or a har_jax.methods.Entry"
+        )
+    _refuse_unsayable(said, entry.parts, GIVEN_TO_METHODS)
+    return entry
+
+
+def options_of_method(value: str) -> tuple[str, dict[str, Parameter]]:
+    """The section of a method's options, and these by name."""
+    entry, own = entry_of(value), value not in METHODS
+    return entry.section or f"method.{method_name(value)}", options_of_entry(entry, own=own)
+
+
+def declare(config: config_dict.ConfigDict) -> None:
+    """Gives a config the keys of its own choices' options, with their types, in place.
+
+    Raises:
+      ConfigError: if a choice is not there, or the config has options that it has not.
+    """
+    for path, section in SECTIONS.items():
+        if (selector := section.own) is None:
+            continue
+        part = config
+        for name in path.split("."):
+            part = part[name]
+        value = part[selector.name]
+        own = isinstance(value, str) and is_own(selector, value)
+        found = options_of(path, selector, value) if own else {}
+        _declare(config, part, OPTIONS, join(path, OPTIONS), found)
+    names = {
+        method_name(value): value
+        for value in config.methods
+        if isinstance(value, str) and value not in METHODS and ":" in value
+    }
+    known = {path.removeprefix("method.") for path in SECTIONS if path.startswith("method.")}
+    for name in {*config.method, *names} - known:
+        where, found = options_of_method(names[name]) if name in names else ("", {})
+        if where in ("", f"method.{name}"):
+            _declare(config, config.method, name, f"method.{name}", found)
+
+
+def _declare(
+    config: config_dict.ConfigDict,
+    part: config_dict.ConfigDict,
+    name: str,
+    path: str,
+    found: Mapping[str, Parameter],
+) -> None:
+    """Makes a section of some options, with the values that there are."""
+    given = dict(part[name]) if name in part else {}
+    for key in given:
+        if key not in found:
+            known = [*flatten(config), *(f"{path}.{other}" for other in found)]
+            known = [other for other in known if other != f"{path}.{key}"]
+            raise unknown_key(f"{path}.{key}", known)
+    typed = config_dict.ConfigDict({key: placeholder(found[key]) for key in found})
+    for key, value in given.items():
+        try:
+            typed[key] = value
+        except TypeError as error:
+            says = found[key].says
+            raise ConfigError(
+                f"config.{path}.{key}={value!r} has the wrong type: "
+                f"{says.__name__ if says else says} needed"
+            ) from error
+    with part.unlocked():
+        part[name] = typed
+
+
+def _kind(selector: Selector, value: str) -> str | None:
+    """The name of the program's choice, which may go on behind a colon."""
+    if value in selector.choices and value != selector.argument:
+        return value
+    kind, _, argument = value.partition(":")
+    return kind if kind == selector.argument and argument else None
+
+
+def _import(key: str, value: str) -> Any:
+    said = f"config.{key}={value!r}"
+    name, _, attribute = value.partition(":")
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise ConfigError(f"{said}: {name} cannot be imported: {error}") from error
+        raise ConfigError(
+            f"{said}: there is no module {error.name}: put {error.name.split('.')[0]}.py beside "
+            "the config file, or install it"
+        ) from error
+    except Exception as error:  # a module is a program, and can fail in any way
+        raise ConfigError(
+            f"{said}: {name} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+    try:
+        return getattr(module, attribute)
+    except AttributeError as error:
+        near = difflib.get_close_matches(attribute, dir(module), n=1)
+        remedy = f"did you mean {near[0]}?" if near else "see its spelling"
+        raise ConfigError(f"{said}: {module.__file__} has no {attribute}: {remedy}") from error
+
+
+def _positional(choice: Callable[..., Any]) -> list[str]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    found = inspect.signature(choice).parameters.values()
+    return [parameter.name for parameter in found if parameter.kind in kinds]
+
+
+def _refuse_unsayable(said: str, parts: list[Any] | tuple[Any, ...], given: frozenset[str]) -> None:
+    for parameter in (each for part in parts for each in parameters(part)):
+        needed = parameter.default is NEEDED and parameter.name not in given
+        if needed and parameter.says is None and parameter.name not in ("parent", "name"):
+            raise ConfigError(
+                f"{said} needs {parameter.name}, which a config cannot say: give it a default, or "
+                "a type of bool, int, float, str or tuple"
+            )
+
+
+def _check_network(said: str, network: Any) -> None:
+    nnx = sys.modules.get("flax.nnx")  # whoever has a module of it has imported it
+    if nnx is not None and isinstance(network, type) and issubclass(network, nnx.Module):
+        raise ConfigError(f"{said} is a module of NNX: a Flax Linen module is needed")
+    if not (isinstance(network, type) and issubclass(network, nn.Module)):
+        raise ConfigError(f"{said} is no network: the class of a Flax Linen module is needed")
+    if "num_classes" not in inspect.signature(network).parameters:
+        raise ConfigError(
+            f"{said} has no field num_classes: it is made as "
+            f"{network.__name__}(num_classes=K, **options)"
+        )
+    call = inspect.signature(network.__call__).parameters
+    if "train" not in call and not any(p.kind is p.VAR_KEYWORD for p in call.values()):
+        raise ConfigError(
+            f"{said} has no argument train: it is called as (inputs, train=True) in training, and "
+            "with False in prediction"
+        )
+
+
+def _check_source(said: str, source: Any) -> None:
+    if not callable(source) or _positional(source):
+        raise ConfigError(
+            f"{said} is no source: a function with keyword-only options that returns a "
+            "har_jax.data.Source is needed"
+        )
+
+
+def _check_filter(said: str, layers: Any) -> None:
+    if not callable(layers) or isinstance(layers, type) or len(_positional(layers)) != 2:
+        raise ConfigError(
+            f"{said} is no filter: a function (module, method_name) -> bool is needed"
+        )
+
+
+_CONTRACTS: Mapping[str, Callable[[str, Any], None]] = {
+    "model.name": _check_network,
+    "data.source": _check_source,
+    "regularizer.layers": _check_filter,
+}

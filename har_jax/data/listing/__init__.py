@@ -1,0 +1,1 @@
+"""What lies in a person's folders and tables, by name."""

@@ -1,0 +1,39 @@
+"""Sets of TensorFlow Datasets that have images of one size, or texts, and class labels."""
+
+import functools
+import os
+import pathlib
+
+from har_jax.data.hold_out import HoldOut
+from har_jax.data.labels import OnMissingLabel
+from har_jax.data.reading.texts import Encoding
+from har_jax.data.sources.prepared import find_or_prepare
+from har_jax.data.sources.source import Source
+
+PREFIX = "tfds:"
+
+
+def tfds(
+    name: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    on_missing_label: OnMissingLabel = "stop",
+    hold_out: HoldOut | None = None,
+    encoding: Encoding | None = None,
+) -> Source:
+    """A set by its name.
+
+    Args:
+      name: ``NAME[/CONFIG][:VERSION]``.
+      data_dir: Where prepared sets lie; see :func:`har_jax.data.sources.prepared.find_or_prepare`.
+      on_missing_label: What to do with examples of label -1.
+      hold_out: How a part of the training set becomes the test set, where there is none.
+      encoding: How texts become arrays.
+
+    Raises:
+      DataError: if it is not there and cannot be fetched, or has nothing that could be read.
+    """
+    data = find_or_prepare(name, None if data_dir is None else pathlib.Path(data_dir))
+    data.check()
+    load = functools.partial(data.load, hold_out or HoldOut(), on_missing_label)
+    return Source(data.kind, data.class_names, load, f"{PREFIX}{name}", encoding or Encoding())

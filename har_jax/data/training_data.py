@@ -1,0 +1,100 @@
+"""What is trained on, and what is known of it."""
+
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from har_jax.data.examples import Examples
+from har_jax.data.found import Found
+from har_jax.data.reading.encoded import EncodedImages
+from har_jax.data.reading.texts import Vocabulary
+from har_jax.system.interruption import checked
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingData:
+    """What is trained on, and what is known of it.
+
+    Attributes:
+      train: With the labels as trained on.
+      clean_labels: ``[n]``, what the labels were; read by reports, never by training.
+      test: What is evaluated on: the source's test set, never corrupted; or a part of the
+        training set, with noisy labels.
+      class_names: ``K`` names.
+      group_names: ``G`` names: what is regularized alike; the classes, if the source says nothing.
+      noisy_classes: Those that the noise protocol touches.
+      rare_classes: Those that the imbalance protocol makes rare.
+      others: Further test sets, by name, never corrupted.
+      vocabulary: Of texts, whose inputs are ids of it; None of images.
+      found: Where all that comes from, and what was left out of it.
+    """
+
+    train: Examples
+    clean_labels: Int[np.ndarray, " n"]
+    test: Examples
+    class_names: tuple[str, ...]
+    group_names: tuple[str, ...]
+    noisy_classes: tuple[int, ...]
+    rare_classes: tuple[int, ...]
+    others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
+    vocabulary: Vocabulary | None = None
+    found: Found = dataclasses.field(default_factory=Found)
+
+    @property
+    def num_classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def vocabulary_size(self) -> int | None:
+        """The number of ids of words; None of images."""
+        return None if self.vocabulary is None else len(self.vocabulary)
+
+    @property
+    def flipped(self) -> Bool[np.ndarray, " n"]:
+        """Which training labels are not what they were."""
+        return self.train.labels != self.clean_labels
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A checksum of all that is trained and evaluated on."""
+        words = self.vocabulary and self.vocabulary.words
+        sha = hashlib.sha256(json.dumps([self.class_names, self.group_names, words]).encode())
+        for examples in (self.train, self.test, *self.others.values()):
+            for array in checked((examples.inputs, examples.labels, examples.group_ids())):
+                if isinstance(array, EncodedImages):
+                    sha.update(array.checksum())
+                    continue
+                array = np.ascontiguousarray(array)
+                sha.update(f"{array.dtype.str}{array.shape}".encode())
+                sha.update(array.data)
+        return sha.hexdigest()
+
+    def summary(self) -> dict[str, Any]:
+        """The realized counts and flip rates, by class, for logs and reports.
+
+        ``true_count`` and ``flip_rate`` are by what the labels were, ``train_count`` and
+        ``mislabelled_count`` by what they are.
+        """
+        of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
+        true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
+        return {
+            "classes": list(self.class_names),
+            "splits": dict(self.found.splits),
+            "found": dict(self.found.counts),
+            "train_examples": len(self.train),
+            "test_examples": len(self.test),
+            "train_count": of(self.train.labels),
+            "test_count": of(self.test.labels),
+            "true_count": true,
+            "flip_rate": [
+                round(part / whole, 4) if whole else None
+                for part, whole in zip(flipped, true, strict=True)
+            ],
+            "mislabelled_count": of(self.train.labels[self.flipped]),
+        }

@@ -1,0 +1,1 @@
+"""What is said of examples by models that did not see them, and the noise that it shows."""

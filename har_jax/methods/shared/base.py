@@ -1,0 +1,214 @@
+"""What a training method is: three pure functions, as an Optax optimizer is two."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
+
+import flax.struct
+import jax
+import jax.numpy as jnp
+import optax
+from flax import linen as nn
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from har_jax.methods.shared.axis import (
+    combine,
+    fold_in_place,
+    keys_of_rows,
+    own_copy,
+    place_of,
+    refuse_split,
+)
+from har_jax.methods.shared.microbatches import accumulate
+from har_jax.methods.shared.peak import Peak, Rows, in_slot, with_peaks
+from har_jax.objective import WeightedSum, weighted_sum
+
+Batch = Mapping[str, Array]
+"""``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads, of B rows too."""
+
+Metrics = dict[str, WeightedSum | Rows | Peak]
+
+
+class Method(NamedTuple):
+    """A training method.
+
+    Attributes:
+      init: ``(key, batch) -> state``, a pytree with a ``step`` and ``variables``.
+      step: ``(state, batch, key) -> (state, metrics)``, one update. Metrics are
+        :class:`har_jax.WeightedSum`, so that they add up over steps and devices, but for a
+        :class:`har_jax.methods.shared.peak.Peak`, of which the highest counts.
+      predict: ``(variables, inputs) -> logits [B, K]``, in evaluation mode.
+    """
+
+    init: Callable[[PRNGKeyArray, Batch], Any]
+    step: Callable[[Any, Batch, PRNGKeyArray], tuple[Any, Metrics]]
+    predict: Callable[[Mapping[str, Any], Array], Array]
+
+
+class TrainState(flax.struct.PyTreeNode):
+    """The state of a method that trains one network.
+
+    Attributes:
+      step: The number of updates made.
+      params: The network's parameters.
+      collections: Its other variables, such as running statistics.
+      opt_state: The optimizer's state.
+    """
+
+    step: Int[Array, ""]
+    params: PyTree
+    collections: Mapping[str, PyTree]
+    opt_state: optax.OptState
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        return {"params": self.params, **self.collections}
+
+
+class Augment(Protocol):
+    """Changes one input at random, on the device, inside the step, which maps it over the batch.
+
+    Every example has a key of its own, so that what becomes of it does not depend on how many
+    devices the batch is split over.
+    """
+
+    def __call__(self, key: PRNGKeyArray, example: Array, /) -> Array: ...
+
+
+class Preprocess(Protocol):
+    """Makes inputs ready for the network, after augmentation and in prediction alike."""
+
+    def __call__(self, inputs: Array, /) -> Array: ...
+
+
+class LossWeights(Protocol):
+    """Per-example weights of the loss, from the labels and the step."""
+
+    def __call__(self, labels: Int[Array, " B"], step: Int[Array, ""]) -> Float[Array, " B"]: ...
+
+
+class StepOptions(TypedDict, total=False):
+    """What every method that trains one network can do beside its objective.
+
+    Attributes:
+      augment: Applied to the inputs of every batch.
+      preprocess: Applied to inputs after that, and in prediction.
+      loss_weights: Weights of the losses; ones where not given.
+      microbatches: Passes in which a step goes through its batch, 1 by default: so many times
+        fewer examples are in memory at once. The step is the same, but for layers that make
+        examples depend on each other: BatchNorm takes the statistics of each part, and updates
+        its running ones with each. Randomness inside of the network is drawn for each part.
+      axis: The name of the axis of ``jax.shard_map`` or ``jax.pmap`` that batches are split over;
+        None if they are not. Gradients, metrics and running statistics are then combined in one
+        all-reduce a step. As with microbatches, BatchNorm takes the statistics of each part.
+    """
+
+    augment: Augment | None
+    preprocess: Preprocess | None
+    loss_weights: LossWeights | None
+    microbatches: int
+    axis: str | None
+
+
+class Objective(Protocol):
+    """What a single-network method minimizes.
+
+    Args:
+      variables: The network's.
+      batch: With augmented and preprocessed inputs.
+      weights: ``[B]``, the weights of the losses.
+      apply_options: To be passed to ``model.apply``.
+
+    Returns:
+      The objective as a sum and its normalizer; the mutated collections; metrics.
+    """
+
+    def __call__(
+        self,
+        variables: Mapping[str, Any],
+        batch: Batch,
+        weights: Float[Array, " B"],
+        apply_options: Mapping[str, Any],
+    ) -> tuple[WeightedSum, tuple[Mapping[str, Any], Metrics]]: ...
+
+
+def single_network(
+    model: nn.Module,
+    optimizer: optax.GradientTransformation,
+    objective: Objective,
+    **options: Unpack[StepOptions],
+) -> Method:
+    """Makes a method that minimizes an objective of one network by gradient steps.
+
+    Raises:
+      TypeError: if there is an option that is none of :class:`StepOptions`.
+    """
+    if unknown := set(options) - set(StepOptions.__annotations__):
+        raise TypeError(
+            f"unknown options {', '.join(sorted(unknown))}: there are "
+            f"{', '.join(StepOptions.__annotations__)}"
+        )
+    augment = options.get("augment")
+    ready = options.get("preprocess") or (lambda inputs: inputs)
+    loss_weights = options.get("loss_weights") or (lambda labels, step: jnp.ones(labels.shape))
+    microbatches, axis = options.get("microbatches") or 1, options.get("axis")
+
+    def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
+        variables = dict(model.init(key, ready(batch["inputs"]), train=False))
+        params = variables.pop("params")
+        return TrainState(
+            step=jnp.zeros((), jnp.int32),
+            params=params,
+            collections=variables,
+            opt_state=optimizer.init(params),
+        )
+
+    def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
+        if axis is None:
+            refuse_split(batch, state.params)
+        augment_key, dropout_key = jax.random.split(key)
+        dropout_key = fold_in_place(dropout_key, axis)
+        inputs = batch["inputs"]
+        if augment is not None:
+            inputs = jax.vmap(augment)(keys_of_rows(augment_key, len(inputs), axis), inputs)
+        batch = {**batch, "inputs": ready(inputs)}
+        weights = loss_weights(batch["labels"], state.step)
+        own_params, own_collections = own_copy((state.params, dict(state.collections)), axis)
+
+        def gradient_of_total(collections, rows, index):
+            batch, weights = rows
+            rngs = {"dropout": jax.random.fold_in(dropout_key, index)}
+            apply_options = dict(train=True, mutable=list(collections), rngs=rngs)
+
+            def total(params):
+                variables = {"params": params, **collections}
+                value, aux = objective(variables, batch, weights, apply_options)
+                return value.total, (value.weight, *aux)
+
+            gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(own_params)
+            place, places = place_of(axis)
+            metrics = in_slot(metrics, place * microbatches + index, places * microbatches)
+            return {**collections, **mutated}, (gradient, weight, metrics)
+
+        own_collections, sums = accumulate(
+            gradient_of_total, own_collections, (batch, weights), microbatches
+        )
+        (gradient, weight, metrics), collections = combine(sums, own_collections, axis)
+        gradients = jax.tree.map(lambda total: WeightedSum(total, weight).mean(), gradient)
+        updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
+        return TrainState(
+            step=state.step + 1,
+            params=optax.apply_updates(state.params, updates),
+            collections=collections,
+            opt_state=opt_state,
+        ), with_peaks(metrics)
+
+    def predict(variables: Mapping[str, Any], inputs: Array) -> Array:
+        logits: Array = model.apply(variables, ready(inputs), train=False)  # type: ignore[assignment]
+        return logits
+
+    return Method(init, step, predict)
+
+
+def accuracy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> WeightedSum:
+    """The number of labels that the largest logit hits, of how many."""
+    return weighted_sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))

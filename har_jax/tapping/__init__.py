@@ -1,0 +1,22 @@
+"""Marks on activations in a traced program, and zeros added where they stand.
+
+A mark is a primitive that returns what it is given. JAX carries it through every
+transformation as it carries an addition, so that the traced program (a jaxpr) says what no
+Python code can know: how often each marked call *runs*, whatever stands between it and the
+program, be it ``jax.jit``, ``jax.checkpoint``, ``jax.vmap``, a loop or a branch, or what Flax
+makes of them. Every mark of the program is a :class:`Tap`:
+
+* a function that is traced once and called twice has two taps for a mark in it;
+* a loop (``jax.lax.scan``, ``jax.lax.map``, a ``fori_loop`` of a length that is known) stacks
+  its taps along an axis of theirs, and ``jax.vmap`` adds another;
+* of a branch that did not run the taps are there, with gradient zero.
+
+What cannot be served is refused: a mark whose gradient JAX does not take (in a
+``jax.lax.while_loop``, or in a function with derivatives of its own), or that lies where this
+module does not know how to add to it.
+"""
+
+from har_jax.tapping.marks import TapError, mark
+from har_jax.tapping.program import Program, Tap, trace
+
+__all__ = ["Program", "Tap", "TapError", "mark", "trace"]

@@ -1,0 +1,61 @@
+"""Marks that nothing can be added at, and what is said of them."""
+
+from typing import Any
+
+from jax.extend import core
+
+from har_jax.tapping.jaxprs import equations
+from har_jax.tapping.marks import MARK, TapError
+
+CHECKPOINTS = ("checkpoint", "remat", "remat2")
+
+
+def refuse_hoisted(jaxpr: core.Jaxpr) -> None:
+    """Refuses what may have run more often than it stands there.
+
+    Where a program takes the gradient of a loop, JAX takes out of it what is the same each time.
+    """
+    everything = list(equations(jaxpr))
+    if not any(equation.primitive.name == "scan" for equation in everything):
+        return
+    within = lambda equations: [
+        each.params for each in equations if each.primitive is MARK and each.params["within"]
+    ]
+    differentiated = [params for params in within(everything) if params["differentiated"]]
+    if hoisted := within(jaxpr.eqns) + differentiated:
+        raise TapError(
+            f"{hoisted[0]['name']} is called inside of a loop, or another transformation of "
+            "JAX, through which the model itself takes a gradient, so that JAX may take it out of "
+            "there: write that loop out in Python, or leave it out of `layers`"
+        )
+
+
+def is_out_of_reach(kind: str, params: dict[str, Any]) -> bool:
+    if kind in CHECKPOINTS:  # its gradient, taken in the program, runs it a second time
+        return bool(params["differentiated"])
+    return kind == "cond" and params.get("branches_platforms") is not None
+
+
+def refusal(name: str, kind: str, params: dict[str, Any]) -> str:
+    if kind == "while":
+        return (
+            f"{name} is called inside of jax.lax.while_loop, through which JAX takes no gradient: "
+            "use jax.lax.scan, or a fori_loop whose bounds are Python numbers, or leave it out of "
+            "`layers`"
+        )
+    if kind.startswith(("custom_jvp", "custom_vjp")):
+        return (
+            f"{name} is called inside of a function with derivatives of its own ({kind}: "
+            "jax.custom_vjp, jax.custom_jvp, nn.custom_vjp or the like), which have none for what "
+            "is added there: leave it out of `layers`, or tap what that function returns"
+        )
+    if kind in CHECKPOINTS:
+        return (
+            f"{name} is called inside of jax.checkpoint (or nn.remat), through which the model "
+            "itself takes a gradient: drop the checkpoint there, or leave it out of `layers`"
+        )
+    return (
+        f"{name} is called inside of a transformation of JAX that R cannot be taken through, "
+        f"{params.get('name', kind)!r} ({kind}): leave it out of `layers`, or put the "
+        "transformation around the whole step in place of a part of the model"
+    )
