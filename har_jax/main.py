@@ -75,6 +75,8 @@ def main(arguments: list[str]) -> None:
         check()
     except (StageError, DataError, FloatingPointError, OSError) as error:
         _end(str(error), 1)
+    except har_config.ConfigError as error:  # that data were needed to find
+        _end(str(error), 2)
     except (jax.errors.JaxRuntimeError, MemoryError) as error:
         if told := shortage(error):
             _end(told, 1)

@@ -7,8 +7,12 @@ import pytest
 from ml_collections import config_dict
 
 from har_jax import config as har_config
+from har_jax.config import document
 from har_jax.config import files as config_files
+from har_jax.config.errors import unknown_key
+from har_jax.config.schema import SECTIONS, options_of_entry
 from har_jax.experiment.build import make_model
+from har_jax.methods import METHODS
 
 DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
 
@@ -205,7 +209,7 @@ def test_keys_that_a_config_adds_or_lacks():
     ],
 )
 def test_the_nearest_key_is_one_of_the_section(key, remedy):
-    message = str(har_config.unknown_key(key))
+    message = str(unknown_key(key, har_config.flatten(har_config.base())))
     assert message.startswith(f"config.{key} does not exist: {remedy}")
 
 
@@ -262,3 +266,27 @@ def test_optional_keys_take_a_value(key, value):
 def test_what_is_no_config(config):
     with pytest.raises(har_config.ConfigError, match=r"get_config\(\) returns a \w+: return the"):
         har_config.validate(config)
+
+
+def test_the_page_of_all_keys_is_as_they_are():
+    written = (DIGITS.parent.parent / "docs" / "config.md").read_text()
+    assert written == document.as_markdown(), "python -m har_jax.config.document > docs/config.md"
+    text = document.as_text()
+    for key in har_config.flatten(har_config.base()):
+        assert f"`{key}`" in written
+        assert f"--config.{key} (" in text
+
+
+def test_choices_of_one_section_agree_on_the_types_of_their_options():
+    for section in SECTIONS.values():
+        names = set(section.plain)
+        for selector in section.selectors:
+            for name, readers in selector.read_by().items():
+                assert name not in names
+                assert len({parameter.says for parameter in readers.values()}) == 1
+            names |= {selector.name, *selector.read_by()}
+    shared: dict[str, object] = {}
+    for entry in METHODS.values():
+        if entry.section == "regularizer":
+            for name, parameter in options_of_entry(entry).items():
+                assert shared.setdefault(name, parameter.default) == parameter.default

@@ -1,6 +1,7 @@
 """Protocols do what they say, from the clean labels, and depend on the seed alone."""
 
 import contextlib
+import dataclasses
 import functools
 
 import jax
@@ -10,12 +11,15 @@ import pytest
 
 from har_jax import data
 from har_jax.data.classes import class_ids
+from har_jax.data.corruption import Asymmetric, Exponential, Groups, Step, Symmetric
 from har_jax.data.examples import DataError, check_labels
 from har_jax.data.images import crop_and_flip, normalizer, random_flip, random_shift
 from har_jax.data.labels import warn_of_near_names
+from har_jax.data.sources import digits
 
-NOISE = {"kind": "groups", "groups": ((3, 8), (4, 9)), "rate": 0.4}
-IMBALANCE = {"kind": "step", "classes": (3, 4, 8, 9), "ratio": 4.0}
+DIGITS = digits()
+NOISE = Groups(groups=((3, 8), (4, 9)), rate=0.4)
+IMBALANCE = Step(classes=(3, 4, 8, 9), ratio=4.0)
 
 
 def random_labels(size=5000, classes=10, seed=0):
@@ -89,9 +93,9 @@ def test_flips_that_are_none(flips):
 
 
 def test_flips_of_one_class_by_name_and_by_id_add_up():
-    flips = {"kind": "asymmetric", "flips": (("3", "8", 0.6), (3, 9, 0.6))}
+    flips = Asymmetric((("3", "8", 0.6), (3, 9, 0.6)))
     with pytest.raises(data.DataError, match=r"config\.data\.noise\.flips=.*class 3 cannot be"):
-        data.load("digits", flips, {"kind": "none"}, 0)
+        data.load(DIGITS, flips, None, 0)
 
 
 def test_step_imbalance_keeps_the_ratio():
@@ -164,7 +168,7 @@ def test_an_epoch_of_batches_holds_every_example_once():
 
 
 def test_digits_protocol():
-    sets = [data.load("digits", NOISE, IMBALANCE, seed) for seed in (0, 0, 1)]
+    sets = [data.load(DIGITS, NOISE, IMBALANCE, seed) for seed in (0, 0, 1)]
     one, again, other = sets
     np.testing.assert_array_equal(one.train.labels, again.train.labels)
     np.testing.assert_array_equal(one.train.inputs, again.train.inputs)
@@ -182,8 +186,8 @@ def test_digits_protocol():
 
 
 def test_test_labels_and_images_are_untouched():
-    noisy = data.load("digits", NOISE, IMBALANCE, seed=0)
-    plain = data.load("digits", {"kind": "none"}, {"kind": "none"}, seed=0)
+    noisy = data.load(DIGITS, NOISE, IMBALANCE, seed=0)
+    plain = data.load(DIGITS, None, None, seed=0)
     np.testing.assert_array_equal(noisy.test.labels, plain.test.labels)
     np.testing.assert_array_equal(noisy.test.inputs, plain.test.inputs)
     assert len(plain.train) == 1197
@@ -191,8 +195,8 @@ def test_test_labels_and_images_are_untouched():
 
 
 def test_a_validation_part_comes_out_of_the_training_set():
-    whole = data.load("digits", NOISE, IMBALANCE, seed=0)
-    part = data.load("digits", NOISE, IMBALANCE, seed=0, validation_fraction=0.25)
+    whole = data.load(DIGITS, NOISE, IMBALANCE, seed=0)
+    part = data.load(DIGITS, NOISE, IMBALANCE, seed=0, validation_fraction=0.25)
     assert len(part.train) + len(part.test) == len(whole.train)
     images = lambda examples: {image.tobytes() for image in examples.inputs}
     assert not images(part.test) & images(whole.test)
@@ -206,9 +210,9 @@ def test_the_reference_is_the_most_frequent_class_that_stays():
 
 
 def test_classes_go_by_id_or_by_name():
-    by_name = {**NOISE, "groups": (("3", 8), ("4", "9"))}
-    named = data.load("digits", by_name, {**IMBALANCE, "classes": ("3", "4", 8, 9)}, seed=0)
-    numbered = data.load("digits", NOISE, IMBALANCE, seed=0)
+    noise = Groups(groups=(("3", 8), ("4", "9")), rate=0.4)
+    named = data.load(DIGITS, noise, Step(classes=("3", "4", 8, 9), ratio=4.0), seed=0)
+    numbered = data.load(DIGITS, NOISE, IMBALANCE, seed=0)
     np.testing.assert_array_equal(named.train.labels, numbered.train.labels)
     assert named.rare_classes == (3, 4, 8, 9)
 
@@ -224,19 +228,20 @@ def test_classes_go_by_id_or_by_name():
     ],
 )
 def test_classes_that_do_not_exist_are_refused(noise, imbalance, message):
+    noise = dataclasses.replace(NOISE, **noise)
+    imbalance = dataclasses.replace(IMBALANCE, **imbalance)
     with pytest.raises(DataError, match=message):
-        data.load("digits", {**NOISE, **noise}, {**IMBALANCE, **imbalance}, seed=0)
+        data.load(DIGITS, noise, imbalance, seed=0)
 
 
 def test_a_part_of_the_training_set_keeps_the_classes_shares():
-    none = {"kind": "none"}
-    part = data.load("digits", none, none, seed=0, train_size=500)
-    whole = data.load("digits", none, none, seed=0)
+    part = data.load(DIGITS, None, None, seed=0, train_size=500)
+    whole = data.load(DIGITS, None, None, seed=0)
     counts, all_counts = (np.array(each.summary()["train_count"]) for each in (part, whole))
     assert np.all(np.abs(counts - all_counts * 500 / len(whole.train)) < 1)
     np.testing.assert_array_equal(part.test.inputs, whole.test.inputs)
     with pytest.raises(DataError, match="train_size=1198 is more than the 1197"):
-        data.load("digits", none, none, seed=0, train_size=1198)
+        data.load(DIGITS, None, None, seed=0, train_size=1198)
 
 
 def test_too_little_data_for_what_is_asked_is_one_error():
@@ -244,17 +249,17 @@ def test_too_little_data_for_what_is_asked_is_one_error():
         pytest.raises(DataError, match=r"digits, \d training examples: .* leave no class"),
         pytest.warns(UserWarning, match="in one part of the split"),
     ):
-        data.load("digits", {"kind": "none"}, IMBALANCE, 0, train_size=1)
+        data.load(DIGITS, None, IMBALANCE, 0, train_size=1)
     with pytest.raises(DataError, match="validation_fraction=1e-09 of 1197 training examples"):
-        data.load("digits", {"kind": "none"}, {"kind": "none"}, 0, validation_fraction=1e-9)
+        data.load(DIGITS, None, None, 0, validation_fraction=1e-9)
 
 
 def test_realized_flip_rates_are_told():
-    symmetric = data.load("digits", {"kind": "symmetric", "rate": 0.2}, {"kind": "none"}, seed=0)
+    symmetric = data.load(DIGITS, Symmetric(rate=0.2), None, seed=0)
     summary = symmetric.summary()
     np.testing.assert_allclose(summary["flip_rate"], 0.2, atol=0.005)
     assert symmetric.noisy_classes == tuple(range(10))
-    tail = data.load("digits", {"kind": "none"}, {"kind": "exponential", "ratio": 10}, seed=0)
+    tail = data.load(DIGITS, None, Exponential(ratio=10), seed=0)
     assert tail.rare_classes == (5, 6, 7, 8, 9)
     counts = tail.summary()["train_count"]
     assert counts[0] / counts[9] == pytest.approx(10, rel=0.1)

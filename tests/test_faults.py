@@ -87,7 +87,8 @@ def test_a_signal_saves_and_ends_the_job_in_time(tmp_path, number):
 # Sends a signal from where an exception is printed and dropped: the callback of a weak reference.
 DROPPING = """
 import signal, sys, weakref
-from har_jax import main, workdir
+from har_jax import main
+from har_jax.experiment import workdir
 from har_jax.train import evaluate
 
 def signalled(owner, name, number):
@@ -272,9 +273,11 @@ def test_nothing_is_unpickled(tmp_path):
 def test_data_do_not_depend_on_the_number_of_devices():
     program = (
         "import jax\nfrom har_jax import data\n"
-        "noise = {'kind': 'groups', 'groups': ((3, 8), (4, 9)), 'rate': 0.4}\n"
-        "rare = {'kind': 'step', 'classes': (3, 4, 8, 9), 'ratio': 4}\n"
-        "d = data.load('digits', noise, rare, 0, train_size=900, validation_fraction=0.2)\n"
+        "from har_jax.data import corruption, sources\n"
+        "noise = corruption.Groups(groups=((3, 8), (4, 9)), rate=0.4)\n"
+        "rare = corruption.Step(classes=(3, 4, 8, 9), ratio=4)\n"
+        "given = dict(train_size=900, validation_fraction=0.2)\n"
+        "d = data.load(sources.digits(), noise, rare, 0, **given)\n"
         "batches = data.Batches(len(d.train), 64, 0)\n"
         "split = data.stratified_split(d.train.labels, 100, 0)[0]\n"
         "print(jax.device_count(), d.digest, batches(17).tolist(), split.tolist())"

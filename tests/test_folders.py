@@ -5,25 +5,25 @@ import os
 import numpy as np
 import pytest
 
-from har_jax.data import load, tables
+from har_jax.data import load, sources
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
+from har_jax.data.listing.tables import list_table
 from har_jax.data.reading.encoded import Reading
-from har_jax.data.sources import Place, open_source
 from tests.own_images import write_folder
 
 READING = Reading(image_size=16)
 
 
-def opened(root, seed=0, **place):
+def opened(root, seed=0, **options):
     """The data set of a folder."""
-    return open_source("folder", Place(root=root, reading=READING, **place)).load(seed)
+    return sources.folder(root=root, reading=READING, **options).load(seed)
 
 
-def listed(tmp_path, *lines, **place):
+def listed(tmp_path, *lines, **options):
     """The data set of a table of these lines."""
-    table = write_table(tmp_path / "labels.csv", *lines)
-    return open_source("csv", Place(table=table, reading=READING, **place)).load(0)
+    path = write_table(tmp_path / "labels.csv", *lines)
+    return sources.table(table=path, reading=READING, **options).load(0)
 
 
 def test_a_flat_folder_is_split_by_classes(tmp_path):
@@ -127,17 +127,17 @@ def test_what_may_be_splits_or_classes_is_refused(tmp_path, folders):
 
 def test_splits_of_different_classes_are_refused(tmp_path):
     write_folder(tmp_path, {f"{split}/{split}/{c}": 2 for split in ("train", "test") for c in "ab"})
-    place = Place(root=tmp_path, reading=READING)
-    none = {"kind": "none"}
+    source = sources.folder(root=tmp_path, reading=READING)
     with pytest.raises(DataError, match=r"trained on are train, tested on test: .* too high"):
-        load("folder", none, none, 0, place=place)
+        load(source, None, None, 0)
     write_folder(tmp_path / "files", {"train/a": 2, "train/b": 2, "test/a": 1, "test/c": 1})
-    place = Place(root=tmp_path / "files", reading=READING)
+    source = sources.folder(root=tmp_path / "files", reading=READING)
     with pytest.warns(UserWarning, match="no training example is of class c: none will be"):
-        load("folder", none, none, 0, place=place)
+        load(source, None, None, 0)
     (tmp_path / "files" / "train" / "a" / "empty.png").touch()
+    source = sources.folder(root=tmp_path / "files", reading=READING)
     with pytest.raises(DataError, match=r"train/a/empty.png is empty: remove it"):
-        load("folder", none, none, 0, place=place)
+        load(source, None, None, 0)
 
 
 def test_two_folders_of_one_split_are_refused(tmp_path):
@@ -222,7 +222,7 @@ def test_a_table_names_paths_labels_groups_and_splits(tmp_path):
         f'"a, b",{tmp_path}/images/002.jpg,train,photo',
         "cat,images/003.png,test,photo",
     )
-    data = open_source("csv", Place(table=table, reading=READING)).load(0)
+    data = sources.table(table=table, reading=READING).load(0)
     assert data.class_names == ("a, b", "cat", "dog")
     assert data.group_names == ("photo", "web")
     assert data.train.labels.tolist() == [1, 2, 0]
@@ -369,7 +369,7 @@ def test_a_fraction_to_test_on_is_not_passed_over(tmp_path):
 
 def test_a_table_that_is_not_there_or_no_text(tmp_path):
     with pytest.raises(DataError, match=r"cannot be read: .*No such file"):
-        tables.list_table(tmp_path / "gone.csv", None)
+        list_table(tmp_path / "gone.csv", None)
     (tmp_path / "binary.csv").write_bytes(b"path,label\n\xff\xfe,a\n")
     with pytest.raises(DataError, match="cannot be read: 'utf-8' codec"):
-        tables.list_table(tmp_path / "binary.csv", None)
+        list_table(tmp_path / "binary.csv", None)

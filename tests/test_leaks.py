@@ -7,31 +7,28 @@ import numpy as np
 import pytest
 
 from har_jax import config as har_config
-from har_jax.data import load
+from har_jax.data import load, sources
 from har_jax.data.apart import Parts
 from har_jax.data.equal import content_ids
 from har_jax.data.examples import DataError, Examples
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.reading.encoded import ImageFiles, Reading
-from har_jax.data.sources import Place
-from har_jax.experiment.pretraining import held_out_parts
+from har_jax.experiment.pretraining import held_out_of
 from tests import tiny_tfds
 from tests.own_images import write_folder
-
-NONE = {"kind": "none"}
 
 
 def folder(root):
     write_folder(root, {f"{split}/{name}": 4 for split in ("train", "test") for name in "ab"})
     shutil.copy(root / "train" / "a" / "000.jpg", root / "test" / "b" / "copy.jpg")
     shutil.copy(root / "train" / "a" / "001.png", root / "test" / "a" / "copy.png")
-    return "folder", Place(root=root, reading=Reading(image_size=16))
+    return sources.folder(root=root, reading=Reading(image_size=16))
 
 
 def linked(root):
     write_folder(root, {"train/a": 2, "train/b": 2})
     (root / "test").symlink_to("train")
-    return "folder", Place(root=root, reading=Reading(image_size=16))
+    return sources.folder(root=root, reading=Reading(image_size=16))
 
 
 def table_of_images(root):
@@ -41,26 +38,26 @@ def table_of_images(root):
     tests = ("more/000.jpg,a,test", "more/001.png,b,test", "more/copy.jpg,a,test")
     again = ("images/../images/001.png,b,test",)
     (root / "t.csv").write_text("\n".join(("path,label,split", *rows, *tests, *again)))
-    return "csv", Place(table=root / "t.csv", reading=Reading(image_size=16))
+    return sources.table(table=root / "t.csv", reading=Reading(image_size=16))
 
 
 def table_of_texts(root):
     rows = ["good film,pos,train", "bad film,neg,train", "a bad film,neg,train", "fine,pos,train"]
     tests = ["Good  film ,pos,test", "bad film,pos,test", "dull film,neg,test"]
     (root / "t.csv").write_text("\n".join(("text,label,split", *rows, *tests)))
-    return "csv", Place(table=root / "t.csv")
+    return sources.table(table=root / "t.csv")
 
 
 def prepared_images(root):
     images, labels = tiny_tfds.random_images(6, (4, 4, 3), 2)
     tiny_tfds.write(root / "tiny" / "1.0.0", images, labels, ("no", "yes"))
-    return "tfds:tiny", Place(root)
+    return sources.tfds("tiny", data_dir=root)
 
 
 def prepared_texts(root):
     texts = [b"one film", b"two films", b"no film", b"film"]
     tiny_tfds.write_texts(root / "words" / "1.0.0", texts, [1, 0, 1, 0], ("no", "yes"))
-    return "tfds:words", Place(root)
+    return sources.tfds("words", data_dir=root)
 
 
 @pytest.mark.parametrize(
@@ -75,17 +72,17 @@ def prepared_texts(root):
     ],
 )
 def test_what_is_trained_on_and_tested_on_is_found(tmp_path, write, shared, names):
-    source, place = write(tmp_path)
+    source = write(tmp_path)
     with pytest.raises(DataError, match=rf"{shared} of the \d+ examples of test .* {names}: take"):
-        load(source, NONE, NONE, 0, place=place)
-    kept = load(source, NONE, NONE, 0, place=place, on_leak="keep")
+        load(source, None, None, 0)
+    kept = load(source, None, None, 0, on_leak="keep")
     told = "training examples that equal one that is tested on"
     assert kept.summary()["found"][f"kept: {told}"] == shared
     if shared == len(kept.train):
         with pytest.raises(DataError, match="on_leak=drop leaves nothing to train on"):
-            load(source, NONE, NONE, 0, place=place, on_leak="drop")
+            load(source, None, None, 0, on_leak="drop")
         return
-    dropped = load(source, NONE, NONE, 0, place=place, on_leak="drop")
+    dropped = load(source, None, None, 0, on_leak="drop")
     assert len(dropped.train) == len(kept.train) - shared
     assert len(dropped.test) == len(kept.test)
     assert dropped.found.counts[f"left out: {told}"] == shared
@@ -97,16 +94,17 @@ def test_what_is_trained_on_and_tested_on_is_found(tmp_path, write, shared, name
 def test_what_is_held_out_here_equals_nothing_that_is_trained_on(tmp_path):
     write_folder(tmp_path, {"a": 20, "b": 20})
     shutil.copytree(tmp_path / "a", tmp_path / "a" / "again")
-    place = Place(root=tmp_path, reading=Reading(image_size=16), hold_out=HoldOut(0.5))
+    reading = Reading(image_size=16)
+    source = sources.folder(root=tmp_path, reading=reading, hold_out=HoldOut(0.5))
     for validation in (None, 0.5):
-        data = load("folder", NONE, NONE, 0, place=place, validation_fraction=validation)
+        data = load(source, None, None, 0, validation_fraction=validation)
         assert data.found.counts["training examples that equal one before"] > 0
         train, test = content_ids([data.train.inputs, data.test.inputs])
         assert not set(train.tolist()) & set(test.tolist())
         np.testing.assert_allclose(len(data.test) / len(data.train), 1, atol=0.5)
     config = har_config.base()
     for config.pretrain.folds in (None, 3):
-        for part in held_out_parts(config, data.train):
+        for part in held_out_of(config, data.train):
             rest = np.delete(data.train.content, part)
             assert not set(data.train.content[part]) & set(rest)
 
@@ -115,10 +113,10 @@ def test_one_image_in_two_classes_is_named(tmp_path):
     write_folder(tmp_path, {f"{split}/{name}": 4 for split in ("train", "test") for name in "ab"})
     shutil.copy(tmp_path / "train" / "a" / "000.jpg", tmp_path / "train" / "b" / "copy.jpg")
     shutil.copy(tmp_path / "train" / "a" / "001.png", tmp_path / "train" / "a" / "copy.png")
-    place = Place(root=tmp_path, reading=Reading(image_size=16))
+    source = sources.folder(root=tmp_path, reading=Reading(image_size=16))
     message = r"1 training examples .* train/a/000\.jpg as 'a' and train/b/copy\.jpg as 'b': leave"
     with pytest.warns(UserWarning, match=message):
-        data = load("folder", NONE, NONE, 0, place=place)
+        data = load(source, None, None, 0)
     assert data.found.counts == {"training examples that equal one before": 2}
 
 

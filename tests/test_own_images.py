@@ -16,7 +16,7 @@ from har_jax import methods
 from har_jax.data.examples import DataError
 from har_jax.data.images import normalizer
 from har_jax.data.reading.encoded import Reading
-from har_jax.data.sources import Place, open_source
+from har_jax.data.sources import folder
 from har_jax.experiment.algorithm import Experiment
 from har_jax.models import ConvNet
 from har_jax.system.files import read_arrays
@@ -164,7 +164,7 @@ def test_a_run_that_is_cut_sees_the_images_that_it_would_have_seen(
 ):
     def run(name, workers=0, mesh=None):
         reading = Reading(image_size=16, crop="resized_crop_and_flip", workers=workers)
-        train = open_source("folder", Place(root=root, reading=reading)).load(0).train
+        train = folder(root=root, reading=reading).load(0).train
         data = {"inputs": train.inputs, "labels": train.labels}
         axis = AXIS if mesh else None
         model = ConvNet(3, widths=(4,), norm="layer")

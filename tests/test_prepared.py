@@ -11,10 +11,11 @@ import time
 import numpy as np
 import pytest
 
-from har_jax.data import load, prepared
+from har_jax.data import load
+from har_jax.data.corruption import Symmetric
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
-from har_jax.data.sources import Place, open_source
+from har_jax.data.sources import prepared, tfds
 from tests import tiny_tfds
 
 SHARED = pathlib.Path(__file__).parent.parent.parent / "shared" / "tfds"
@@ -42,7 +43,7 @@ def data_dir(tmp_path_factory):
 
 @pytest.mark.parametrize(("name", "size"), [("tiny", 12), ("tiny:1.10.0", 12), ("tiny:1.9.0", 6)])
 def test_the_newest_version_or_the_one_that_is_named(data_dir, name, size):
-    source = open_source(f"tfds:{name}", Place(data_dir=data_dir))
+    source = tfds(name, data_dir=data_dir)
     assert source.class_names == NAMES
     loaded = source.load(0)
     images, labels = tiny_tfds.random_images(12, (5, 4, 3), 3)
@@ -59,12 +60,12 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
     names = [f"class {k}" for k in range(300)]
     folder = tmp_path / "grey" / "1.0.0"
     tiny_tfds.write(folder, images, labels, names, splits=("train", "validation"))
-    loaded = open_source("tfds:grey", Place(data_dir=tmp_path)).load(0)
+    loaded = tfds("grey", data_dir=tmp_path).load(0)
     assert loaded.train.inputs.shape == (300, 4, 4, 1)
     assert sorted(loaded.test.labels.tolist()) == list(range(300))
-    noise = {"kind": "symmetric", "rate": 1.0}
+    noise = Symmetric(rate=1.0)
     with pytest.warns(UserWarning, match="300 classes for 300 training examples, .*: are these"):
-        noisy = load("tfds:grey", noise, {"kind": "none"}, 0, place=Place(tmp_path), on_leak="keep")
+        noisy = load(tfds("grey", data_dir=tmp_path), noise, None, 0, on_leak="keep")
     assert noisy.flipped.all()
     assert noisy.train.labels.max() > 256
     assert noisy.summary()["true_count"] == [1] * 300
@@ -72,14 +73,14 @@ def test_grey_images_and_three_hundred_classes(tmp_path):
 
 def test_the_folder_is_that_of_tfds(data_dir, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(data_dir))
-    assert open_source("tfds:tiny").class_names == NAMES
+    assert tfds("tiny").class_names == NAMES
 
 
 def test_data_that_are_not_there_and_no_tensorflow(tmp_path, monkeypatch):
     monkeypatch.setattr(prepared.importlib.util, "find_spec", lambda name: None)
     begun = time.monotonic()
     with pytest.raises(DataError) as raised:
-        open_source("tfds:cifar10", Place(data_dir=tmp_path))
+        tfds("cifar10", data_dir=tmp_path)
     assert time.monotonic() - begun < 5
     message = str(raised.value)
     assert f"tfds:cifar10 is not prepared in {tmp_path}" in message
@@ -122,7 +123,7 @@ def test_damaged_and_other_data(data_dir, tmp_path, damage, message):
     shutil.copytree(data_dir / "tiny" / "1.10.0", tmp_path / "tiny" / "1.10.0")
     damage(tmp_path / "tiny" / "1.10.0")
     with pytest.raises(DataError, match=message):
-        open_source("tfds:tiny", Place(data_dir=tmp_path)).load(0)
+        tfds("tiny", data_dir=tmp_path).load(0)
 
 
 def test_other_formats_splits_configs_and_names(tmp_path):
@@ -139,24 +140,24 @@ def test_other_formats_splits_configs_and_names(tmp_path):
         "../x": "is not a name of TFDS: write",
     }.items():
         with pytest.raises(DataError, match=message):
-            open_source(f"tfds:{name}", Place(data_dir=tmp_path))
-    assert open_source("tfds:many/b", Place(data_dir=tmp_path)).class_names == NAMES
+            tfds(name, data_dir=tmp_path)
+    assert tfds("many/b", data_dir=tmp_path).class_names == NAMES
 
 
 def test_a_part_of_the_one_split_is_tested_on(tmp_path):
     images, labels = tiny_tfds.random_images(30, (4, 4, 3), 3)
     tiny_tfds.write(tmp_path / "one" / "1.0.0", images, labels, NAMES, splits=("train",))
-    source = open_source("tfds:one", Place(tmp_path))
+    source = tfds("one", data_dir=tmp_path)
     data = source.load(0)
     assert np.bincount(data.train.labels).tolist() == [8, 8, 8]
     assert np.bincount(data.test.labels).tolist() == [2, 2, 2]
     assert data.found.splits["test"] == "0.2 of the split 'train', at random"
     assert not np.array_equal(data.test.inputs, source.load(1).test.inputs)
-    half = open_source("tfds:one", Place(tmp_path, hold_out=HoldOut(0.5))).load(0)
+    half = tfds("one", data_dir=tmp_path, hold_out=HoldOut(0.5)).load(0)
     assert len(half.train) == len(half.test) == 15
     tiny_tfds.write(tmp_path / "two" / "1.0.0", images, labels, NAMES)
     with pytest.raises(DataError, match=r"test_fraction=0.5 is not read, since tfds:two has"):
-        open_source("tfds:two", Place(tmp_path, hold_out=HoldOut(0.5))).load(0)
+        tfds("two", data_dir=tmp_path, hold_out=HoldOut(0.5)).load(0)
 
 
 def test_labels_that_are_none_and_splits_that_are_not_read(tmp_path):
@@ -165,8 +166,8 @@ def test_labels_that_are_none_and_splits_that_are_not_read(tmp_path):
     splits = ("train", "test", "unlabelled")
     tiny_tfds.write(tmp_path / "some" / "1.0.0", images, labels, NAMES, splits=splits)
     with pytest.raises(DataError, match="4 of the 30 examples of the split train of tfds:some"):
-        open_source("tfds:some", Place(tmp_path)).load(0)
-    data = open_source("tfds:some", Place(tmp_path, on_missing_label="skip")).load(0)
+        tfds("some", data_dir=tmp_path).load(0)
+    data = tfds("some", data_dir=tmp_path, on_missing_label="skip").load(0)
     assert len(data.train) == len(data.test) == 26
     assert data.found.counts == {
         "left out: examples of the split 'unlabelled'": 30,
@@ -177,7 +178,7 @@ def test_labels_that_are_none_and_splits_that_are_not_read(tmp_path):
 def test_texts_and_what_is_no_utf8(tmp_path):
     texts = [b"good film", b"", b"caf\xc3\xa9 \xff", b"bad"]
     tiny_tfds.write_texts(tmp_path / "words" / "1.0.0", texts, [1, 0, 1, 0], ("bad", "good"))
-    loaded = open_source("tfds:words", Place(data_dir=tmp_path)).load(0)
+    loaded = tfds("words", data_dir=tmp_path).load(0)
     assert loaded.train.inputs.tolist() == ["good film", "", "caf\xe9 \ufffd", "bad"]
     assert loaded.test.labels.tolist() == [1, 0, 1, 0]
     assert loaded.class_names == ("bad", "good")
@@ -185,8 +186,8 @@ def test_texts_and_what_is_no_utf8(tmp_path):
 
 def test_reading_imports_no_tensorflow(data_dir):
     code = (
-        "import sys; from har_jax.data.sources import Place, open_source; import pathlib; "
-        f"open_source('tfds:tiny', Place(pathlib.Path({str(data_dir)!r}))).load(0); "
+        "import sys; from har_jax.data.sources import tfds; "
+        f"tfds('tiny', data_dir={str(data_dir)!r}).load(0); "
         "assert 'tensorflow' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
@@ -195,7 +196,7 @@ def test_reading_imports_no_tensorflow(data_dir):
 @pytest.mark.slow
 @pytest.mark.skipif(not SHARED.exists(), reason=f"the real CIFAR-10 is not in {SHARED}")
 def test_the_real_cifar10():
-    loaded = open_source("tfds:cifar10", Place(data_dir=SHARED)).load(0)
+    loaded = tfds("cifar10", data_dir=SHARED).load(0)
     assert loaded.train.inputs.shape == (50000, 32, 32, 3)
     assert np.bincount(loaded.train.labels).tolist() == [5000] * 10
     assert np.bincount(loaded.test.labels).tolist() == [1000] * 10

@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 
 from har_jax import config as har_config
-from har_jax.data import load, stratified_folds, stratified_split
+from har_jax.data import load, sources, stratified_folds, stratified_split
 from har_jax.data.apart import Parts
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
-from har_jax.data.sources import Place
 from har_jax.experiment.algorithm import Experiment
-from har_jax.experiment.pretraining import held_out_parts
-
-NONE = {"kind": "none"}
+from har_jax.experiment.pretraining import held_out_of
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -75,17 +72,16 @@ def config_of(table, **options):
 def test_no_group_of_a_table_is_in_two_parts(table, folds):
     config = config_of(table, **{"data.keep_groups_whole": True, "pretrain.folds": folds})
     data = load(
-        "csv",
-        NONE,
-        NONE,
+        sources.table(table=table, hold_out=HoldOut(parts=Parts(True))),
+        None,
+        None,
         0,
-        place=Place(table=table, hold_out=HoldOut(parts=Parts(True))),
         validation_fraction=0.25,
         keep_groups_whole=True,
     )
     assert not set(data.train.groups) & set(data.test.groups)
     assert len(set(data.test.groups)) == 6  # a quarter of the four fifths that are not tested on
-    for part in held_out_parts(config, data.train):
+    for part in held_out_of(config, data.train):
         rest = np.delete(data.train.groups, part)
         assert not set(data.train.groups[part]) & set(rest)
 
@@ -109,9 +105,9 @@ def test_torn_groups_are_told_of_once(table, tmp_path, whole, recwarn, monkeypat
 def test_groups_that_a_table_tears_are_refused(tmp_path):
     rows = [f"w{n},{'ab'[n % 2]},g{n % 5},{('train', 'test')[n // 15]}" for n in range(20)]
     (tmp_path / "t.csv").write_text("\n".join(("text,label,group,split", *rows)))
-    place = Place(table=tmp_path / "t.csv")
+    opened = lambda: sources.table(table=tmp_path / "t.csv")
     with pytest.raises(DataError, match="5 groups are in train and in test, as the source splits"):
-        load("csv", NONE, NONE, 0, place=place, keep_groups_whole=True)
+        load(opened(), None, None, 0, keep_groups_whole=True)
     (tmp_path / "t.csv").write_text("text,label\n" + "\n".join(f"w{n},{n % 2}" for n in range(20)))
     with pytest.raises(DataError, match="there are no groups: name them in a column group"):
-        load("csv", NONE, NONE, 0, place=place, keep_groups_whole=True)
+        load(opened(), None, None, 0, keep_groups_whole=True)

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from har_jax.data import load
+from har_jax.data.corruption import Asymmetric
 from har_jax.data.examples import DataError
 from har_jax.data.reading.texts import Encoding, Vocabulary
-from har_jax.data.sources import Place
+from har_jax.data.sources import tfds
 from har_jax.models.bilstm import PADDING, UNKNOWN
 from tests import tiny_tfds
 
@@ -71,18 +72,18 @@ def test_the_vocabulary_is_of_what_is_trained_on(tmp_path):
     texts = [f"a common word{number}".encode() for number in range(40)]
     labels = [number % 2 for number in range(40)]
     tiny_tfds.write_texts(tmp_path / "tiny" / "1.0.0", texts, labels, ("no", "yes"))
-    place = Place(tmp_path, encoding=Encoding(vocabulary_size=1000, length=3))
-    none = {"kind": "none"}
-    given = {"place": place, "on_leak": "keep"}  # both splits are the same
-    data = load("tfds:tiny", none, none, 0, validation_fraction=0.25, **given)
+    encoding = Encoding(vocabulary_size=1000, length=3)
+    tiny = tfds("tiny", data_dir=tmp_path, encoding=encoding)
+    given = {"on_leak": "keep"}  # both splits are the same
+    data = load(tiny, None, None, 0, validation_fraction=0.25, **given)
     assert data.vocabulary_size == 2 + 2 + 30
     assert data.train.inputs.shape == (30, 3)
     shown = [data.vocabulary.decode(ids) for ids in data.train.inputs]
     assert all(text.startswith("a common word") for text in shown)
     unseen = [data.vocabulary.decode(ids) for ids in data.test.inputs]
     assert unseen == ["a common <unknown>"] * 10
-    flips = {"kind": "asymmetric", "flips": (("yes", "no", 0.5),)}
-    noisy = load("tfds:tiny", flips, none, 0, **given)
+    flips = Asymmetric((("yes", "no", 0.5),))
+    noisy = load(tiny, flips, None, 0, **given)
     assert noisy.summary()["flip_rate"] == [0.0, 0.5]
     assert noisy.noisy_classes == (0, 1)
 
@@ -92,14 +93,14 @@ def test_texts_without_blanks_are_told_of_and_cut_into_characters(tmp_path):
     rng = np.random.default_rng(0)
     texts = ["".join(rng.choice(glyphs, 9)).encode() for _ in range(40)]
     tiny_tfds.write_texts(tmp_path / "tiny" / "1.0.0", texts, [0, 1] * 20, ("no", "yes"))
-    none = {"kind": "none"}
     part = {"on_leak": "keep", "validation_fraction": 0.25}
     with pytest.warns(
         UserWarning, match="of 10 of the 10 texts .* take config.data.words=characte"
     ):
-        load("tfds:tiny", none, none, 0, place=Place(tmp_path), **part)
-    place = Place(tmp_path, encoding=Encoding(length=9, words="characters"))
-    data = load("tfds:tiny", none, none, 0, place=place, **part)
+        load(tfds("tiny", data_dir=tmp_path), None, None, 0, **part)
+    encoding = Encoding(length=9, words="characters")
+    tiny = tfds("tiny", data_dir=tmp_path, encoding=encoding)
+    data = load(tiny, None, None, 0, **part)
     assert data.vocabulary_size == 2 + 12
     assert data.vocabulary.decode(data.test.inputs[0]).replace(" ", "") == data.test.texts[0]
     data.vocabulary.save(tmp_path / "vocabulary.txt")

@@ -12,7 +12,7 @@ from har_jax.data.examples import DataError
 from har_jax.data.reading.decoding import center_square, decode_square
 from har_jax.data.reading.encoded import Reading
 from har_jax.data.reading.reading import read
-from har_jax.data.sources import Place, open_source
+from har_jax.data.sources import webvision
 from har_jax.experiment.algorithm import Experiment
 from tests import tiny_tfds
 
@@ -50,14 +50,13 @@ def root(tmp_path_factory):
 
 
 def opened(root, subset, imagenet=None):
-    place = Place(
+    return webvision(
         data_dir=root,
         root=root / "webvision",
         subset=subset,
         imagenet=imagenet and str(imagenet),
         reading=Reading(image_size=16),
-    )
-    return open_source("webvision", place).load(0)
+    ).load(0)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +90,9 @@ def test_imagenet_as_tfds_has_it(root, tmp_path):
         sized=False,
     )
     reading = Reading(image_size=16, workers=2)  # to which records have to be sent
-    place = Place(tmp_path, root / "webvision", imagenet="tfds:imagenet2012", reading=reading)
-    found = open_source("webvision", place).load(0).others["imagenet"]
+    given = {"data_dir": tmp_path, "reading": reading}
+    source = webvision(root=root / "webvision", imagenet="tfds:imagenet2012", **given)
+    found = source.load(0).others["imagenet"]
     assert np.bincount(found.labels).tolist() == [2] * 50
     assert len(set(found.inputs.names)) == 100
     rows_of = functools.partial(np.add, np.arange(4))

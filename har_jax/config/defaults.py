@@ -18,11 +18,11 @@ def base() -> config_dict.ConfigDict:
     for path, section in SECTIONS.items():
         part = _section(config, path)
         for name, parameter in section.plain.items():
-            part[name] = _initial(parameter, parameter.default)
+            part[name] = initial(parameter, parameter.default)
         for selector in section.selectors:
             part[selector.name] = selector.default
             for name, readers in selector.read_by().items():
-                part[name] = _initial(next(iter(readers.values())), None)
+                part[name] = initial(next(iter(readers.values())), None)
         if section.own is not None:
             part[OPTIONS] = config_dict.ConfigDict()
     config.lock()
@@ -55,13 +55,13 @@ def join(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def placeholder(parameter: Parameter) -> Any:
-    """What stands in a config for an option that is not set: None, with its type."""
-    return config_dict.placeholder(parameter.says)
-
-
-def _initial(parameter: Parameter, value: Any) -> Any:
-    return placeholder(parameter) if value is None else value
+def initial(parameter: Parameter, value: Any) -> Any:
+    """What stands in a config for an option: a value of its type, or None with its type."""
+    says = parameter.says
+    if says in (float, tuple) and isinstance(value, (int, list)) and not isinstance(value, bool):
+        value = says(value)
+    fits = says is not None and isinstance(value, says)
+    return value if fits else config_dict.placeholder(says)
 
 
 def _section(config: config_dict.ConfigDict, path: str) -> config_dict.ConfigDict:

@@ -10,7 +10,7 @@ from typing import Any
 from flax import linen as nn
 from ml_collections import config_dict
 
-from har_jax.config.defaults import OPTIONS, flatten, join, placeholder
+from har_jax.config.defaults import OPTIONS, flatten, initial, join
 from har_jax.config.errors import ConfigError, unknown_key
 from har_jax.config.schema import GIVEN_TO_METHODS, SECTIONS, Selector, options_of_entry
 from har_jax.methods import METHODS, Entry
@@ -19,7 +19,8 @@ from har_jax.options import NEEDED, Parameter, options, parameters
 
 def is_own(selector: Selector, value: str) -> bool:
     """Whether a name is the import path of a person's own choice."""
-    return selector.given is not None and ":" in value and _kind(selector, value) is None
+    module, _, name = value.partition(":")
+    return selector.given is not None and bool(name) and module not in ("", selector.argument)
 
 
 def choice_of(path: str, selector: Selector, value: str) -> Callable[..., Any]:
@@ -121,7 +122,16 @@ def declare(config: config_dict.ConfigDict) -> None:
         for name in path.split("."):
             part = part[name]
         value = part[selector.name]
-        own = isinstance(value, str) and is_own(selector, value)
+        if not isinstance(value, str):  # told of where types are compared
+            continue
+        choice_of(path, selector, value)
+        own = is_own(selector, value)
+        for key, option in () if own else part[OPTIONS].items():
+            raise ConfigError(
+                f"config.{path}.{OPTIONS}.{key}={option!r} is not read by "
+                f"config.{join(path, selector.name)}={value!r}, only by package.module:NAME of "
+                "your own: remove one of the two"
+            )
         found = options_of(path, selector, value) if own else {}
         _declare(config, part, OPTIONS, join(path, OPTIONS), found)
     names = {
@@ -150,7 +160,9 @@ def _declare(
             known = [*flatten(config), *(f"{path}.{other}" for other in found)]
             known = [other for other in known if other != f"{path}.{key}"]
             raise unknown_key(f"{path}.{key}", known)
-    typed = config_dict.ConfigDict({key: placeholder(found[key]) for key in found})
+    typed = config_dict.ConfigDict(
+        {key: initial(parameter, parameter.default) for key, parameter in found.items()}
+    )
     for key, value in given.items():
         try:
             typed[key] = value

@@ -23,12 +23,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from ml_collections import config_dict
 
-from har_jax.config.defaults import flatten
+from har_jax.config import ConfigError, flatten
 from har_jax.data import DataError
 from har_jax.data.splits import FEWER_THAN_FOLDS, IN_ONE_PART
 from har_jax.estimation.held_out import warn_of_torn_groups
 from har_jax.experiment import stages
 from har_jax.experiment.artefacts import Artefacts
+from har_jax.experiment.contract import check_own
 from har_jax.experiment.pretraining import held_out_of, pretrain
 from har_jax.experiment.workdir import StageError, StageFolder, refuse_differences
 from har_jax.system import interruption
@@ -99,7 +100,7 @@ class Experiment:
                         stack.enter_context(locked(self._workdir))
                     _ = a.trainer.mesh
                     self._check_data(entries)  # what is wrong with it is told before stages begin
-                except (StageError, DataError, OSError) as error:
+                except (StageError, ConfigError, DataError, OSError) as error:
                     trouble = error
                 whole = [stage, flatten(a.config), str(self._workdir.absolute())]
                 digest = "" if trouble else a.digest
@@ -121,6 +122,7 @@ class Experiment:
                 warnings.filterwarnings("ignore", FEWER_THAN_FOLDS)
                 warnings.filterwarnings("ignore", IN_ONE_PART)
                 parts = held_out_of(a.config, train)
+        check_own(a.config, a.data)
         if a.config.data.keep_groups_whole is None:
             warn_of_torn_groups(a.data, parts)
         for folder in dict.fromkeys(f for entry in entries for f in (*entry.needs, entry.folder)):

@@ -14,6 +14,8 @@ from har_jax.methods.shared.base import (
     Preprocess,
     StepOptions,
     TrainState,
+    accuracy,
+    single_network,
 )
 from har_jax.methods.shared.entry import Entry, Setting
 from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
@@ -40,9 +42,11 @@ __all__ = [
     "Setting",
     "StepOptions",
     "TrainState",
+    "accuracy",
     "class_balanced_weights",
     "deferred_weights",
     "erm",
     "har",
+    "single_network",
     "uniform",
 ]

@@ -1,7 +1,7 @@
 """The report's figures, as SVG text."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import matplotlib
 import numpy as np
@@ -12,7 +12,6 @@ from har_jax.report.results import Inputs, kinds_of_examples
 from har_jax.system import interruption
 
 _KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
-_METHODS = {name: f"C{index}" for index, name in enumerate(METHODS)}
 _PRETRAINED = "#999999"
 _SMALLEST_LOSS = 1e-4
 
@@ -47,17 +46,20 @@ def loss_histograms(inputs: Inputs) -> str:
     return svg(figure)
 
 
-def training_curves(metrics: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Every metric of every run over the epochs."""
+def training_curves(
+    metrics: Mapping[str, Sequence[Mapping[str, float]]], methods: Iterable[str]
+) -> str:
+    """Every metric of every run, of methods and of pre-trained models, over the epochs."""
     names = sorted({name for records in metrics.values() for record in records for name in record})
     left_out = ("step", "epoch", "peak_ratio", "peak_norm", "peak_example")
     names = [name for name in names if name not in left_out]
     labels = {"norm": "mean R"}
+    colors = _colors(methods)
     figure = Figure(figsize=(4 * len(names), 3), layout="constrained")
     for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
         for run, records in metrics.items():
+            color = colors.get(run, _PRETRAINED)
             points = [(r["epoch"], r[name]) for r in records if name in r]
-            color = _METHODS.get(run, _PRETRAINED)
             if points:
                 axes.plot(*zip(*points, strict=True), label=run, marker=".", color=color)
         axes.set(title=labels.get(name, name), xlabel="epoch")
@@ -70,17 +72,23 @@ def accuracies(inputs: Inputs, results: Mapping) -> str:
     groups, methods = results["groups"], list(inputs.evaluations)
     figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
     axes = figure.subplots()
-    width = 0.8 / len(methods)
+    width, colors = 0.8 / len(methods), _colors(methods)
     for shift, method in enumerate(methods):
         shares = [g["methods"][method]["test_accuracy"] for g in groups]
         heights = [np.nan if share is None else 100 * share for share in shares]
         left = np.arange(len(groups)) + shift * width
-        axes.bar(left, heights, width, label=method, color=_METHODS[method])
+        axes.bar(left, heights, width, label=method, color=colors[method])
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
     axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
     return svg(figure)
+
+
+def _colors(methods: Iterable[str]) -> dict[str, str]:
+    """One for each method, which is the same in every report for those of this program."""
+    known = dict.fromkeys((*METHODS, *methods))
+    return {name: f"C{index}" for index, name in enumerate(known)}
 
 
 def svg(figure: Figure) -> str:

@@ -43,7 +43,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         figures={
             "accuracies": figures.accuracies(inputs, results),
             "losses": figures.loss_histograms(inputs),
-            "curves": figures.training_curves(inputs.metrics),
+            "curves": figures.training_curves(inputs.metrics, inputs.evaluations),
         },
     )
     write_text(path, page)

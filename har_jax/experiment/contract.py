@@ -1,0 +1,79 @@
+"""Whether a person's own network, or layers, are what they have to be, before any training."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import linen as nn
+from jaxtyping import Array
+from ml_collections import config_dict
+
+from har_jax.config import ConfigError, own
+from har_jax.data import TrainingData
+from har_jax.experiment.build import make_filter, make_model, make_preprocess, takes_layers
+from har_jax.linen import loss_and_jacobian_norm
+from har_jax.linen.layers import FILTERS
+from har_jax.losses import cross_entropy
+from har_jax.models import NETWORKS
+from har_jax.tapping import TapError
+
+_ROWS = 2
+
+
+def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
+    """Traces a person's own network with a batch of the data, without computing anything.
+
+    Raises:
+      ConfigError: if it cannot take the batch, does not return ``logits [B, K]``, or has no layer
+        that a method of the config needs.
+    """
+    name, layers = config.model.name, config.regularizer.layers
+    if name in NETWORKS and layers in FILTERS:
+        return
+    model = make_model(config.model, data.num_classes, data.vocabulary_size)
+    ready = make_preprocess(config.data, data.vocabulary_size)
+    inputs = data.train.inputs
+    dtype = getattr(inputs, "dtype", jnp.uint8)  # of images that are not decoded yet
+    batch = jax.ShapeDtypeStruct((_ROWS, *inputs.shape[1:]), dtype)
+    said = f"config.model.name={name!r}"
+    try:
+        variables = jax.eval_shape(_init(model, ready), jax.random.key(0), batch)
+        logits, _ = jax.eval_shape(_train(model, ready), variables, batch)
+    except Exception as error:  # a network is a program, and can fail in any way
+        first = (str(error).strip().splitlines() or [""])[0]
+        raise ConfigError(
+            f"{said} fails with inputs of shape {batch.shape}, {batch.dtype}: "
+            f"{type(error).__name__}: {first}"
+        ) from error
+    wanted = (_ROWS, data.num_classes)
+    if getattr(logits, "shape", None) != wanted:
+        given = logits.shape if hasattr(logits, "shape") else f"a {type(logits).__name__}"
+        raise ConfigError(
+            f"{said} returns {given} for {_ROWS} inputs of {data.num_classes} classes: logits of "
+            f"shape {wanted} are needed"
+        )
+    if any(takes_layers(own.entry_of(method)) for method in config.methods):
+        loss_and_norm = loss_and_jacobian_norm(
+            lambda variables, inputs: _train(model, ready)(variables, inputs)[0],
+            make_filter(config.regularizer),
+        )
+        labels = jnp.zeros(_ROWS, jnp.int32)
+        loss = lambda logits: cross_entropy(logits, labels)
+        try:
+            jax.eval_shape(lambda *args: loss_and_norm(loss, *args).norm, variables, batch)
+        except (TapError, ValueError) as error:
+            raise ConfigError(f"{said}, config.regularizer.layers={layers!r}: {error}") from error
+
+
+def _init(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
+    return lambda key, inputs: model.init(key, ready(inputs), train=False)
+
+
+def _train(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
+    def apply(variables, inputs):
+        mutable = [name for name in variables if name != "params"]
+        rngs = {"dropout": jax.random.key(0)}
+        return model.apply(variables, ready(inputs), train=True, mutable=mutable, rngs=rngs)
+
+    return apply
