@@ -27,7 +27,7 @@ from har_jax.config import document, overrides
 from har_jax.config import files as config_files
 from har_jax.data.examples import DataError
 from har_jax.experiment.workdir import STAGES, StageError
-from har_jax.system import process_flags
+from har_jax.system import process_flags, starting
 from har_jax.system.interruption import (
     SECONDS_TO_SAVE,
     Interrupted,
@@ -53,6 +53,7 @@ def main(arguments: list[str]) -> None:
     _, file = arguments
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
+    starting.begin()
     # What these import takes seconds; flags come first.
     from har_jax.experiment.algorithm import Experiment
     from har_jax.train.compilation import make_deterministic, use_compilation_cache

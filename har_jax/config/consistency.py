@@ -12,7 +12,7 @@ from har_jax.data.reading.encoded import Reading
 from har_jax.data.reading.texts import Encoding
 from har_jax.data.sources import Kind
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
-from har_jax.options import options
+from har_jax.options import options, parameters
 
 
 def reads(network: Callable[..., Any]) -> Kind:
@@ -28,6 +28,7 @@ def check(flat: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"config.microbatches={parts} is impossible: it must divide config.batch_size={batch}"
         )
+    _check_dtype(flat)
     _check_texts(flat)
     _check_augmentation(flat)
     _check_estimation(flat)
@@ -44,6 +45,16 @@ def _source_takes(flat: Mapping[str, Any], group: type) -> bool:
     selector, source = _selector("data"), flat["data.source"]
     read = own.options_of("data", selector, source)
     return own.is_own(selector, source) or options(group).keys() <= read.keys()
+
+
+def _check_dtype(flat: Mapping[str, Any]) -> None:
+    name, dtype = flat["model.name"], flat["model.dtype"]
+    network = own.choice_of("model", _selector("model"), name)
+    if dtype != "float32" and all(each.name != "dtype" for each in parameters(network)):
+        raise ConfigError(
+            f"config.model.dtype={dtype!r} is not read by config.model.name={name!r}, which has no "
+            "field dtype: remove one of the two"
+        )
 
 
 def _check_texts(flat: Mapping[str, Any]) -> None:

@@ -70,6 +70,11 @@ def load(
     thinning = None if imbalance is None else imbalance.of(classes)
     warn_of_near_names(source.class_names, "classes")
     dataset = mend_leaks(source.load(seeds.derive(seed, "test split")), on_leak)
+    if dataset.class_names != source.class_names:
+        raise DataError(
+            f"{source.name} announces the classes {some(source.class_names)}, and loads "
+            f"{some(dataset.class_names)}: give both the same names"
+        )
     _check_groups(dataset, keep_groups_whole)
 
     train = dataset.train

@@ -16,6 +16,7 @@ from har_jax.config import own
 from har_jax.config.consistency import reads
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS, Selector
+from har_jax.data import DataError
 from har_jax.data.apart import Parts
 from har_jax.data.corruption import IMBALANCES, NOISES, Imbalance, Noise
 from har_jax.data.images import AUGMENTATIONS, normalizer
@@ -77,7 +78,7 @@ def make_source(config: Mapping[str, Any]) -> Source:
     """The source that ``config.data`` describes.
 
     Raises:
-      DataError: if it is not there.
+      DataError: if it is not there, or a person's own is none.
     """
     choice, chosen = _own("data", config)
     given: dict[str, Any] = {"parts": Parts(bool(config["keep_groups_whole"]))}
@@ -86,7 +87,12 @@ def make_source(config: Mapping[str, Any]) -> Source:
     if config["augment"] in CROPS:
         given["crop"] = config["augment"]
     argument = own.argument_of(_selector("data"), config["source"])
-    source: Source = make(choice, *argument, chosen=chosen, given=given)
+    source = make(choice, *argument, chosen=chosen, given=given)
+    if not isinstance(source, Source):
+        raise DataError(
+            f"config.data.source={config['source']!r} returns a {type(source).__name__}: a "
+            "har_jax.data.Source is needed"
+        )
     return source
 
 

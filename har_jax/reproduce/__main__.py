@@ -24,6 +24,7 @@ from har_jax.experiment.workdir import StageError
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
+from har_jax.system import starting
 from har_jax.system.files import write_json, write_text
 from har_jax.system.interruption import (
     SECONDS_TO_SAVE,
@@ -49,6 +50,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str]) -> None:
     logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     options = _parser().parse_args(arguments)
+    starting.begin()
     table = TABLES[options.table]
     settings = options.settings.split(",") if options.settings else list(table.settings)
     if unknown := [setting for setting in settings if setting not in table.settings]:

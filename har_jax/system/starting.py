@@ -5,10 +5,11 @@ save. Python's own KeyboardInterrupt can be lost there, in a callback of the imp
 Ctrl-C is left to the system, which ends the process.
 """
 
+import gc
 import os
 import re
 import sys
-from importlib import metadata
+from types import TracebackType
 
 from har_jax.system.interruption import end_at_once
 from har_jax.system.terminal import stop
@@ -26,8 +27,20 @@ def _is_command() -> bool:
     return os.path.basename(sys.argv[0] if sys.argv else "") == _SCRIPT
 
 
+def _check_requirements() -> None:
+    """Ends the program with one line if packages of the extra are not installed."""
+    if missing := _missing():
+        stop(
+            f"the command line needs what is not installed here, {', '.join(missing)}: install "
+            f"{_PACKAGE}[{_EXTRA}], in its repository by pip install -e '.[{_EXTRA}]'",
+            at_once=True,
+        )
+
+
 def _missing() -> list[str]:
     """The packages of the extra that are not installed."""
+    from importlib import metadata
+
     try:
         requirements = metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:  # run from its source, by somebody who sees to that
@@ -38,6 +51,8 @@ def _missing() -> list[str]:
 
 
 def _is_installed(name: str) -> bool:
+    from importlib import metadata
+
     try:
         metadata.distribution(name)
     except metadata.PackageNotFoundError:
@@ -45,10 +60,25 @@ def _is_installed(name: str) -> bool:
     return True
 
 
+def _tell(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, ModuleNotFoundError):
+        _check_requirements()
+    sys.__excepthook__(kind, error, traceback)
+
+
+def begin() -> None:
+    """Ends the start: a command calls this before its work.
+
+    Ends the program with one line if packages of the extra are not installed, which takes as long
+    to find out as a good part of the start.
+    """
+    _check_requirements()
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
+
+
 if _is_command():
     end_at_once()
-    if missing := _missing():
-        stop(
-            f"the command line needs what is not installed here, {', '.join(missing)}: install "
-            f"{_PACKAGE}[{_EXTRA}], in its repository by pip install -e '.[{_EXTRA}]'"
-        )
+    sys.excepthook = _tell
+    gc.disable()  # nothing of what is imported is garbage, and looking takes a fifth of the time
