@@ -191,6 +191,8 @@ def test_keys_that_a_config_adds_or_lacks():
         del config.log_every
     with pytest.raises(har_config.ConfigError, match=r"config\.log_every is missing"):
         har_config.validate(config)
+    with pytest.raises(har_config.ConfigError, match=r"is missing: start from har_jax\.config\.ba"):
+        har_config.validate(config_dict.ConfigDict({"seed": 0}))
 
 
 @pytest.mark.parametrize(

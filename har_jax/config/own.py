@@ -10,7 +10,7 @@ from typing import Any
 from flax import linen as nn
 from ml_collections import config_dict
 
-from har_jax.config.defaults import OPTIONS, flatten, initial, join
+from har_jax.config.defaults import OPTIONS, base, flatten, initial, join
 from har_jax.config.errors import ConfigError, unknown_key
 from har_jax.config.schema import GIVEN_TO_METHODS, SECTIONS, Selector, options_of_entry
 from har_jax.methods import METHODS, Entry
@@ -93,7 +93,7 @@ def entry_of(value: str) -> Entry:
         )
     own = _import("methods", value)
     said = f"config.methods={value!r}"
-    entry = own if isinstance(own, Entry) else Entry(own)
+    entry = own._replace(section=None) if isinstance(own, Entry) else Entry(own)
     if not callable(entry.make) or len(_positional(entry.make)) < 2:
         raise ConfigError(
             f"{said} is no method: a function (model, optimizer, *, ..., **options) that returns a "
@@ -113,8 +113,13 @@ def declare(config: config_dict.ConfigDict) -> None:
     """Gives a config the keys of its own choices' options, with their types, in place.
 
     Raises:
-      ConfigError: if a choice is not there, or the config has options that it has not.
+      ConfigError: if the config lacks a key that all have, a choice is not there, or the config
+        has options that it has not.
     """
+    given = flatten(config)
+    for key in flatten(base()):
+        if key not in given:
+            raise ConfigError(f"config.{key} is missing: start from har_jax.config.base()")
     for path, section in SECTIONS.items():
         if (selector := section.own) is None:
             continue
@@ -141,9 +146,8 @@ def declare(config: config_dict.ConfigDict) -> None:
     }
     known = {path.removeprefix("method.") for path in SECTIONS if path.startswith("method.")}
     for name in {*config.method, *names} - known:
-        where, found = options_of_method(names[name]) if name in names else ("", {})
-        if where in ("", f"method.{name}"):
-            _declare(config, config.method, name, f"method.{name}", found)
+        found = options_of_method(names[name])[1] if name in names else {}
+        _declare(config, config.method, name, f"method.{name}", found)
 
 
 def _declare(

@@ -36,7 +36,7 @@ def validate(config: config_dict.ConfigDict) -> None:
         )
     own.declare(config)
     flat = flatten(config)
-    _check_keys(flat, config)
+    _check_keys(flat)
     for path, section in SECTIONS.items():
         _check_values(path, section.plain, flat)
         for selector in section.selectors:
@@ -45,19 +45,12 @@ def validate(config: config_dict.ConfigDict) -> None:
     consistency.check(flat)
 
 
-def _check_keys(flat: Mapping[str, Any], config: config_dict.ConfigDict) -> None:
+def _check_keys(flat: Mapping[str, Any]) -> None:
     known = flatten(base())
     for key in flat:
-        if key not in known and not _is_own(key):
+        declared = key.startswith("method.") or f".{OPTIONS}." in key  # by a person's own choice
+        if key not in known and not declared:
             raise unknown_key(key, known)
-    for key in known:
-        if key not in flat:
-            raise ConfigError(f"config.{key} is missing: start from har_jax.config.base()")
-
-
-def _is_own(key: str) -> bool:
-    """Whether a key is of an option of a person's own, which is declared by it."""
-    return key.startswith("method.") or f".{OPTIONS}." in key
 
 
 def _check_choice(path: str, selector: Selector, flat: Mapping[str, Any]) -> None:
