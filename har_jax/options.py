@@ -12,6 +12,7 @@ file, and one line where it gets its name.
 import collections.abc
 import dataclasses
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -218,19 +219,31 @@ def _group(parameter: Parameter) -> type | None:
     return next((kind for kind in kinds if dataclasses.is_dataclass(kind) and options(kind)), None)
 
 
-def _hints(choice: Callable[..., Any]) -> Mapping[str, Any]:
+def _hints(choice: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of a function or of a class's fields, as types."""
     while hasattr(choice, "func"):  # of functools.partial
         choice = choice.func
     try:
         return typing.get_type_hints(choice, include_extras=True)
     except (NameError, TypeError, AttributeError):  # names that are there for type checkers only
-        return {}
+        classes = reversed(choice.__mro__) if isinstance(choice, type) else (choice,)
+        return {name: kind for each in classes for name, kind in _evaluated(each)}
+
+
+def _evaluated(owner: Any) -> Iterator[tuple[str, Any]]:
+    """Those annotations that can be evaluated, each by itself."""
+    names = vars(sys.modules[owner.__module__]) if owner.__module__ in sys.modules else {}
+    for name, annotation in inspect.get_annotations(owner).items():
+        if isinstance(annotation, str):
+            try:
+                annotation = eval(annotation, dict(names))
+            except Exception:
+                continue
+        yield name, annotation
 
 
 def _short(number: float) -> str:
     text = f"{number:g}"
-    return (
-        f"1e{len(text) - 1}"
-        if number >= 1e5 and text == f"1{'0' * (len(text) - 1)}"
-        else (text.replace("e+0", "e"))
-    )
+    if number >= 1e5 and text == f"1{'0' * (len(text) - 1)}":
+        return f"1e{len(text) - 1}"
+    return text.replace("e+0", "e")

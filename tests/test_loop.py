@@ -81,6 +81,22 @@ def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("per_dispatch", [1, 3])
+def test_r_at_each_third_step_resumes_and_is_told_of_those_steps(
+    tmp_path, cut_after_saving, per_dispatch
+):
+    method = methods.har(Smooth(), optax.sgd(0.1), every=3)
+    options = dict(method=method, steps=8, log_every=2, steps_per_dispatch=per_dispatch)
+    whole = run(tmp_path / "whole", **options)
+    cut_after_saving(4, run, tmp_path / "cut", **options)
+    chex.assert_trees_all_equal(run(tmp_path / "cut", **options), whole)
+    records = [read_metrics(tmp_path / name / "metrics.jsonl") for name in ("whole", "cut")]
+    assert records[0] == records[1]
+    # R is of the steps from 0, 3 and 6: in the records of the steps up to 2, 4 and 8.
+    assert ["norm" in record for record in records[0]] == [True, True, False, True]
+    assert all(np.isfinite(record["loss"]) for record in records[0])
+
+
 def test_devices_make_the_same_run_and_a_run_goes_on_with_another_number(tmp_path):
     model, optimizer = Smooth(), optax.sgd(0.1, momentum=0.9)
     one = run(tmp_path / "one", method=methods.har(model, optimizer), batch_size=8)

@@ -91,6 +91,35 @@ def test_har_without_strength_is_erm_and_with_one_for_all_is_uniform():
         chex.assert_trees_all_close(actual.params, expected.params, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["uniform", "har"])
+@pytest.mark.parametrize("axis", [None, AXIS])
+def test_r_at_each_third_step_is_three_times_as_strong(name, axis):
+    data = batch(8)
+    mesh = data_mesh(jax.devices()[:2]) if axis else None
+    make_one = lambda method, **options: make(method, Network("layer"), axis=axis, **options)
+    sometimes = make_one(name, every=3)
+    plain, strong = make_one("erm"), make_one("har")
+    strength = jnp.full(8, 0.5) if name == "uniform" else data["strength"]
+    over = lambda step: jax.jit(map_over(mesh, step, (WHOLE, ROWS, WHOLE), WHOLE) if axis else step)
+    steps = {"in turn": over(sometimes.step), "erm": over(plain.step), "har": over(strong.step)}
+    steps |= {index: over(step) for index, step in enumerate(sometimes.phases.steps)}
+    state = jax.jit(sometimes.init)(jax.random.key(0), data)
+    for number in range(5):
+        key = jax.random.key(number)
+        regularized = number % 3 == 0
+        expected, wanted = steps["har" if regularized else "erm"](
+            state, {**data, "strength": 3 * strength}, key
+        )
+        due = sometimes.phases.due(number)
+        for step in ("in turn", due):
+            after, metrics = steps[step](state, data, key)
+            chex.assert_trees_all_close(after.params, expected.params, rtol=1e-5, atol=1e-7)
+            assert metrics["norm"].weight == (8 if regularized else 0)
+            np.testing.assert_allclose(metrics["loss"].mean(), wanted["loss"].mean(), rtol=1e-5)
+        state = expected
+    assert make_one(name).phases is None
+
+
 @pytest.mark.parametrize("name", ["erm", "uniform", "har"])
 def test_deferred_weights_compose_with_every_method(name):
     data = batch()

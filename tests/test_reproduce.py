@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from har_jax.registry import METHODS
 
 from har_jax.config import base, recipes, validate
+from har_jax.methods import METHODS
 from har_jax.reproduce import render
 from har_jax.reproduce.__main__ import SCALES
 from har_jax.reproduce.grid import Grid, Scale

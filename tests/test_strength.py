@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from har_jax.registry import METHODS, Setting
 
 import har_jax
 from har_jax import group_statistics, noise_frequency_tau, scale_to_maximum
+from har_jax.methods import METHODS, Setting
+from har_jax.options import make
 from har_jax.strength import inverse_strength, random_strength
 
 
@@ -170,8 +171,11 @@ def test_strengths_of_the_methods_that_a_config_can_name():
     labels = np.array([0, 0, 0, 1])
     statistics = group_statistics(labels, np.array([0, 0, 1]), np.array([0, 1, 1]))
     regularizer = {"strength": 0.2, "uniform_strength": 0.03}
-    setting = Setting(regularizer, labels, statistics, seed=0)
-    strengths = {name: e.strength and e.strength(setting) for name, e in METHODS.items()}
+    setting = Setting(labels, statistics, seed=0)
+    strengths = {
+        name: entry.strength and make(entry.strength, setting, chosen=regularizer)
+        for name, entry in METHODS.items()
+    }
     assert strengths.pop("erm") is None
     assert strengths.pop("uniform").tolist() == [0.03] * 4
     adaptive = strengths.pop("har")

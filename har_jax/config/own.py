@@ -141,7 +141,7 @@ def declare(config: config_dict.ConfigDict) -> None:
         _declare(config, part, OPTIONS, join(path, OPTIONS), found)
     names = {
         method_name(value): value
-        for value in config.methods
+        for value in (config.methods if isinstance(config.methods, (tuple, list)) else ())
         if isinstance(value, str) and value not in METHODS and ":" in value
     }
     known = {path.removeprefix("method.") for path in SECTIONS if path.startswith("method.")}

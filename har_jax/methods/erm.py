@@ -6,7 +6,7 @@ import optax
 from flax import linen as nn
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.shared.base import Method, StepOptions, accuracy, single_network
+from har_jax.methods.shared.base import Method, Objective, StepOptions, accuracy, single_network
 from har_jax.objective import weighted_sum
 
 
@@ -26,10 +26,16 @@ def erm(
       A :class:`har_jax.methods.Method`; its batches hold ``inputs`` and ``labels``.
     """
 
+    return single_network(model, optimizer, plain_objective(model), **options)
+
+
+def plain_objective(model: nn.Module) -> Objective:
+    """The weighted sum of the cross-entropies."""
+
     def objective(variables, batch, weights, apply_options):
         logits, collections = model.apply(variables, batch["inputs"], **apply_options)
         loss = cross_entropy(logits, batch["labels"])
         metrics = {"loss": weighted_sum(loss), "accuracy": accuracy(logits, batch["labels"])}
         return weighted_sum(loss, weights), (collections, metrics)
 
-    return single_network(model, optimizer, objective, **options)
+    return objective

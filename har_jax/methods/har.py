@@ -10,6 +10,7 @@ from har_jax import linen
 from har_jax.jacobian import Reduction
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
+from har_jax.methods.erm import plain_objective
 from har_jax.methods.shared.base import Method, Metrics, StepOptions, accuracy, single_network
 from har_jax.methods.shared.peak import rows_of
 from har_jax.objective import regularized_sum, weighted_sum
@@ -27,6 +28,9 @@ def har(
     max_norm: Annotated[
         float | None, Option("what R of an example counts as at most; None: no bound", gt=0)
     ] = None,
+    every: Annotated[
+        int, Option("take R at each of so many steps, so many times as strong", ge=1, le=1000)
+    ] = 1,
     **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i (w_i \ell_i + \lambda\tau_i R_i) / \sum_i w_i`.
@@ -40,6 +44,9 @@ def har(
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
       max_norm: :math:`R_i` counts as this at most, with gradient 0 beyond; None: as it is.
+      every: :math:`k` takes R at each k-th step only, the first one among them, k times as strong,
+        which costs little more than plain training; which steps they are is a function of the
+        number of updates made.
       **options: Those of :class:`har_jax.methods.StepOptions`.
 
     Returns:
@@ -47,6 +54,7 @@ def har(
       ``strength [B]``, :math:`\lambda\tau_i`; with ``index [B]`` too, which examples they are,
       the metrics have the :class:`har_jax.methods.shared.peak.Peak` of R where it is not bounded.
     """
+    plain = plain_objective(model)
     loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
 
     def objective(variables, batch, weights, apply_options):
@@ -69,7 +77,15 @@ def har(
         elif "index" in batch:
             unweighted = r.norm / jnp.where(weights == 0, 1, weights)
             metrics["peak"] = rows_of(unweighted, loss, batch["index"])
-        total = regularized_sum(r.loss, norm, batch["strength"], weights)
+        total = regularized_sum(r.loss, norm, every * batch["strength"], weights)
         return total, (r.mutated, metrics)
 
-    return single_network(model, optimizer, objective, **options)
+    def between(variables, batch, weights, apply_options):
+        value, (mutated, metrics) = plain(variables, batch, weights, apply_options)
+        none = jnp.zeros_like(batch["labels"], jnp.float32)  # varies along devices as these do
+        metrics["norm"] = weighted_sum(none, none)
+        if max_norm is None and "index" in batch:
+            metrics["peak"] = rows_of(none, none, batch["index"])
+        return value, (mutated, metrics)
+
+    return single_network(model, optimizer, objective, between=between, every=every, **options)

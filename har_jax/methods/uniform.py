@@ -7,7 +7,7 @@ import optax
 from flax import linen as nn
 
 from har_jax.methods.har import har
-from har_jax.methods.shared.base import Method
+from har_jax.methods.shared.base import Method, Step
 
 
 def uniform(
@@ -26,8 +26,11 @@ def uniform(
     """
     adaptive = har(model, optimizer, **options)
 
-    def step(state, batch, key):
-        constant = jnp.full(batch["labels"].shape, strength)
-        return adaptive.step(state, {**batch, "strength": constant}, key)
+    def constant(step: Step) -> Step:
+        def regularized(state, batch, key):
+            strengths = jnp.full(batch["labels"].shape, strength)
+            return step(state, {**batch, "strength": strengths}, key)
 
-    return adaptive._replace(step=step)
+        return regularized
+
+    return adaptive.with_steps(constant)

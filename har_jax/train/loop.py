@@ -86,8 +86,9 @@ def fit(
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
     feed = open_feed(data, batch_size, seed, mesh, range(steps))
     most = min(steps_per_dispatch, feed.most)
-    program = compile_updates(method, feed, mesh, seed, on_nonfinite)
-    update = checked(program.update, mesh, title)
+    one_by_one = steps_per_dispatch == 1
+    program = compile_updates(method, feed, mesh, seed, on_nonfinite, one_by_one=one_by_one)
+    updates = [checked(update, mesh, title) for update in program.updates]
 
     with (
         interruption.deferred() as interrupted,
@@ -118,7 +119,7 @@ def fit(
                 count = min(*left, steps - done, pace.steps)
                 sent = feed.send(done, count, most)
                 asked = place(mesh, np.full(mesh.size, interrupted(), np.float32), ROWS)
-                (state, totals), finite, agreed = update(
+                (state, totals), finite, agreed = updates[program.due(done)](
                     (state, totals), feed.resident, sent, count, asked
                 )
                 done += count

@@ -70,7 +70,7 @@ class Outcome:
         means = {
             name: float(value.total / value.weight)
             for name, value in metrics.items()
-            if value.weight or not skipped
+            if value.weight  # which is 0 of what no step took
         }
         self._barren = 0 if means else self._barren + int(skipped)
         if self._barren >= min(_MOST_SKIPPED, self._steps):

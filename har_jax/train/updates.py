@@ -1,6 +1,6 @@
 """The compiled part of the training loop: updates, one after the other, on the devices."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from har_jax.methods.shared.base import Method, Metrics
+from har_jax.methods.shared.base import Method, Metrics, Phases, Step
 from har_jax.methods.shared.peak import Peak, higher, split
 from har_jax.system import seeds
 from har_jax.train.compilation import compiler_options
@@ -32,17 +32,26 @@ class Program(NamedTuple):
     Attributes:
       state: The method's, before the first step.
       no_totals: Makes totals of nothing.
-      update: Of :func:`_updates`, compiled at its first call.
+      updates: Each of :func:`_updates`, compiled at its first call.
+      due: Which of them is, by the number of updates made.
     """
 
     state: Any
     no_totals: Callable[[], Totals]
-    update: Callable[..., Any]
+    updates: Sequence[Callable[..., Any]]
+    due: Callable[[int], int]
 
 
 def compile_updates(
-    method: Method, feed: Feed, mesh: Mesh, seed: int, on_nonfinite: OnNonfinite
+    method: Method,
+    feed: Feed,
+    mesh: Mesh,
+    seed: int,
+    on_nonfinite: OnNonfinite,
+    *,
+    one_by_one: bool,
 ) -> Program:
+    """Makes the programs of a method's updates; where these go one by one, one for each phase."""
     # Keys are made inside of what is compiled: on several hosts it takes no array of one.
     key = lambda name: jax.random.key(seeds.derive(seed, name))
     example, axis = feed.example(), axis_of(mesh)
@@ -51,21 +60,28 @@ def compile_updates(
     one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
     _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
     zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
-    updates = _updates(method, feed, lambda: key("steps"), on_nonfinite, axis)
+    whole = Phases((method.step,), lambda _: 0)
+    phases = method.phases if one_by_one and method.phases is not None else whole
     specs = (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS)
-    return Program(
-        state=state,
-        no_totals=lambda: Totals(*place(mesh, (zeros, no_peaks, np.int32(0)))),
-        update=jax.jit(
+
+    def compiled(step: Step) -> Callable[..., Any]:
+        updates = _updates(step, feed, lambda: key("steps"), on_nonfinite, axis)
+        return jax.jit(
             map_over(mesh, updates, specs, WHOLE),
             donate_argnums=0,
             compiler_options=compiler_options(),
-        ),
+        )
+
+    return Program(
+        state=state,
+        no_totals=lambda: Totals(*place(mesh, (zeros, no_peaks, np.int32(0)))),
+        updates=[compiled(step) for step in phases.steps],
+        due=phases.due,
     )
 
 
 def _updates(
-    method: Method,
+    method_step: Step,
     feed: Feed,
     make_key: Callable[[], PRNGKeyArray],
     on_nonfinite: OnNonfinite,
@@ -80,7 +96,7 @@ def _updates(
     def step(carry, resident, sent):
         state, totals = carry
         batch = feed.batch(resident, sent)
-        new, metrics = method.step(state, batch, jax.random.fold_in(make_key(), state.step))
+        new, metrics = method_step(state, batch, jax.random.fold_in(make_key(), state.step))
         finite = finiteness(metrics, new)
         good = jnp.all(jnp.stack(list(finite.values())))
         if on_nonfinite == "skip":

@@ -1,7 +1,8 @@
 """What a training method is: three pure functions, as an Optax optimizer is two."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Protocol, TypedDict, Unpack
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, Self, TypedDict, Unpack
 
 import flax.struct
 import jax
@@ -28,6 +29,25 @@ Batch = Mapping[str, Array]
 Metrics = dict[str, WeightedSum | Rows | Peak]
 
 
+Step = Callable[[Any, Batch, PRNGKeyArray], tuple[Any, Metrics]]
+"""``(state, batch, key) -> (state, metrics)``, one update."""
+
+
+class Phases(NamedTuple):
+    """Steps of different cost, of which one is due at a time.
+
+    Who makes each step a dispatch of its own can pick the one that is due, so that each is compiled
+    by itself: XLA:CPU runs some convolutions many times as slowly inside of a ``lax.cond``.
+
+    Attributes:
+      steps: Each as ``Method.step``.
+      due: ``number of updates made -> index``.
+    """
+
+    steps: tuple[Step, ...]
+    due: Callable[[int], int]
+
+
 class Method(NamedTuple):
     """A training method.
 
@@ -37,11 +57,20 @@ class Method(NamedTuple):
         :class:`har_jax.WeightedSum`, so that they add up over steps and devices, but for a
         :class:`har_jax.methods.shared.peak.Peak`, of which the highest counts.
       predict: ``(variables, inputs) -> logits [B, K]``, in evaluation mode.
+      phases: Where ``step`` is one of several by the number of updates made, those; else None.
     """
 
     init: Callable[[PRNGKeyArray, Batch], Any]
-    step: Callable[[Any, Batch, PRNGKeyArray], tuple[Any, Metrics]]
+    step: Step
     predict: Callable[[Mapping[str, Any], Array], Array]
+    phases: Phases | None = None
+
+    def with_steps(self, change: Callable[[Step], Step]) -> Self:
+        """The method with other steps, each made of the one there was."""
+        phases = self.phases
+        if phases is not None:
+            phases = phases._replace(steps=tuple(map(change, phases.steps)))
+        return self._replace(step=change(self.step), phases=phases)
 
 
 class TrainState(flax.struct.PyTreeNode):
@@ -135,9 +164,21 @@ def single_network(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
     objective: Objective,
+    *,
+    between: Objective | None = None,
+    every: int = 1,
     **options: Unpack[StepOptions],
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps.
+
+    Args:
+      model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
+      optimizer: An Optax gradient transformation.
+      objective: What is minimized.
+      between: What is minimized at other steps than each ``every``-th, with metrics of the same
+        names.
+      every: 1 is without ``between``; the objective's turn comes first.
+      **options: Those of :class:`StepOptions`.
 
     Raises:
       TypeError: if there is an option that is none of :class:`StepOptions`.
@@ -151,6 +192,7 @@ def single_network(
     ready = options.get("preprocess") or (lambda inputs: inputs)
     loss_weights = options.get("loss_weights") or (lambda labels, step: jnp.ones(labels.shape))
     microbatches, axis = options.get("microbatches") or 1, options.get("axis")
+    objectives = (objective,) if between is None or every == 1 else (objective, between)
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
         variables = dict(model.init(key, ready(batch["inputs"]), train=False))
@@ -162,7 +204,12 @@ def single_network(
             opt_state=optimizer.init(params),
         )
 
-    def step(state: TrainState, batch: Batch, key: PRNGKeyArray) -> tuple[TrainState, Metrics]:
+    def update(
+        state: TrainState,
+        batch: Batch,
+        key: PRNGKeyArray,
+        choose: Callable[[Array, Sequence[Callable[[], Any]]], Any],
+    ) -> tuple[TrainState, Metrics]:
         if axis is None:
             refuse_split(batch, state.params)
         augment_key, dropout_key = jax.random.split(key)
@@ -174,14 +221,14 @@ def single_network(
         weights = loss_weights(batch["labels"], state.step)
         own_params, own_collections = own_copy((state.params, dict(state.collections)), axis)
 
-        def gradient_of_total(collections, rows, index):
+        def gradient_of_total(minimized, collections, rows, index):
             batch, weights = rows
             rngs = {"dropout": jax.random.fold_in(dropout_key, index)}
             apply_options = dict(train=True, mutable=list(collections), rngs=rngs)
 
             def total(params):
                 variables = {"params": params, **collections}
-                value, aux = objective(variables, batch, weights, apply_options)
+                value, aux = minimized(variables, batch, weights, apply_options)
                 return value.total, (value.weight, *aux)
 
             gradient, (weight, mutated, metrics) = jax.grad(total, has_aux=True)(own_params)
@@ -189,9 +236,13 @@ def single_network(
             metrics = in_slot(metrics, place * microbatches + index, places * microbatches)
             return {**collections, **mutated}, (gradient, weight, metrics)
 
-        own_collections, sums = accumulate(
-            gradient_of_total, own_collections, (batch, weights), microbatches
-        )
+        def gone_through(minimized: Objective):
+            of_part = functools.partial(gradient_of_total, minimized)
+            rows = (batch, weights)
+            return lambda: accumulate(of_part, own_collections, rows, microbatches)
+
+        # Between gradients: a choice inside of what is differentiated would keep both in memory.
+        own_collections, sums = choose(state.step, [gone_through(each) for each in objectives])
         (gradient, weight, metrics), collections = combine(sums, own_collections, axis)
         gradients = jax.tree.map(lambda total: WeightedSum(total, weight).mean(), gradient)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
@@ -202,11 +253,21 @@ def single_network(
             opt_state=opt_state,
         ), with_peaks(metrics)
 
+    def step_of(index: int) -> Step:
+        return lambda state, batch, key: update(state, batch, key, lambda _, ways: ways[index]())
+
+    def step_in_turn(state: TrainState, batch: Batch, key: PRNGKeyArray):
+        turn = lambda step, ways: jax.lax.cond(step % every == 0, *ways)
+        return update(state, batch, key, turn)
+
     def predict(variables: Mapping[str, Any], inputs: Array) -> Array:
         logits: Array = model.apply(variables, ready(inputs), train=False)  # type: ignore[assignment]
         return logits
 
-    return Method(init, step, predict)
+    if len(objectives) == 1:
+        return Method(init, step_of(0), predict)
+    phases = Phases((step_of(0), step_of(1)), lambda step: int(step % every != 0))
+    return Method(init, step_in_turn, predict, phases)
 
 
 def accuracy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> WeightedSum:
