@@ -3,14 +3,17 @@
 python -m benchmarks.digits --seeds=10 --workdir=runs/digits-gain
 python -m benchmarks.digits --first_seed=100 --seeds=8 --strengths=0.1,0.3,1,3 --validation \\
     --workdir=runs/digits-tuning
+python -m benchmarks.digits --derivatives=exact,first_order --every=1,2,4 --workdir=runs/derivatives
 
 Runs configs/digits.py for every seed and strength, prints the mean and its standard error of
 each method's accuracy, and of its gain over ERM at the same seed.
 """
 
+import itertools
 import json
 import pathlib
 import shutil
+from typing import NamedTuple
 
 import numpy as np
 from absl import app, flags, logging
@@ -24,6 +27,8 @@ _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
 _STRENGTHS = flags.DEFINE_list("strengths", [], "Maximum strengths of HAR; the config's if empty.")
 _UNIFORM = flags.DEFINE_list("uniform", [], "Strengths of uniform regularization to compare.")
+_DERIVATIVES = flags.DEFINE_list("derivatives", ["exact"], "How HAR's gradient is taken.")
+_EVERY = flags.DEFINE_list("every", ["1"], "At each how many-th step HAR takes R.")
 _VALIDATION = flags.DEFINE_bool("validation", False, "Evaluate on a part of the training set.")
 _RATIO = flags.DEFINE_float("ratio", None, "The imbalance ratio; the config's if not given.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/digits-gain", "Where the runs go.")
@@ -31,16 +36,18 @@ _WORKDIR = flags.DEFINE_string("workdir", "runs/digits-gain", "Where the runs go
 
 def main(_):
     logging.set_verbosity(logging.WARNING)
+    strengths = _STRENGTHS.value or [digits.get_config().regularizer.strength]
+    ways = itertools.product(strengths, _DERIVATIVES.value, map(int, _EVERY.value))
     variants = [
-        ("har", float(s)) for s in _STRENGTHS.value or [digits.get_config().regularizer.strength]
+        Variant("har", float(strength), derivative, every) for strength, derivative, every in ways
     ]
-    variants += [("uniform", float(strength)) for strength in _UNIFORM.value]
+    variants += [Variant("uniform", float(strength)) for strength in _UNIFORM.value]
     accuracies = {}
     for seed in range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value):
-        for method, strength in variants:
-            means = run(seed, method, strength)
-            for name in ("erm", method):
-                label = name if name == "erm" else f"{name} {strength:g}"
+        for variant in variants:
+            means = run(seed, variant)
+            for name in ("erm", variant.method):
+                label = name if name == "erm" else variant.label
                 accuracies.setdefault(label, {})[seed] = {
                     part: 100 * mean["test_accuracy"] for part, mean in means[name].items()
                 }
@@ -49,13 +56,31 @@ def main(_):
         print(line)
 
 
-def run(seed, method, strength):
-    """One experiment; the stages that do not depend on the strength are made once a seed."""
+class Variant(NamedTuple):
+    """A method with what is said of it."""
+
+    method: str
+    strength: float
+    derivative: str = "exact"
+    every: int = 1
+
+    @property
+    def label(self):
+        label = f"{self.method} {self.strength:g}"
+        if self.derivative != "exact":
+            label += f" {self.derivative}"
+        return label if self.every == 1 else f"{label} every {self.every}"
+
+
+def run(seed, variant):
+    """One experiment; the stages that do not depend on the variant are made once a seed."""
     config = digits.get_config()
     config.seed = seed
-    config.methods = ("erm", method)
-    key = {"har": "strength", "uniform": "uniform_strength"}[method]
-    config.regularizer[key] = strength
+    config.methods = ("erm", variant.method)
+    key = {"har": "strength", "uniform": "uniform_strength"}[variant.method]
+    config.regularizer[key] = variant.strength
+    config.regularizer.derivative = variant.derivative
+    config.regularizer.every = variant.every
     if _RATIO.value is not None:
         config.data.imbalance.ratio = _RATIO.value
     if _VALIDATION.value:
@@ -63,7 +88,7 @@ def run(seed, method, strength):
         config.data.validation_fraction = 0.25
     validate(config)
     root = pathlib.Path(_WORKDIR.value)
-    workdir = root / f"seed-{seed}-{method}-{strength:g}"
+    workdir = root / f"seed-{seed}-{variant.label.replace(' ', '-')}"
     if not workdir.exists():
         for other in root.glob(f"seed-{seed}-*"):
             for stage in ("pretrain", "estimate", "train/erm"):
