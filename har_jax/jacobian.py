@@ -38,10 +38,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from har_jax.first_order import differentiate_first_order
 from har_jax.precision import at_least_float32
 
 Reduction = Literal["root_sum_square", "sum_of_norms"]
 REDUCTIONS: tuple[str, ...] = get_args(Reduction)
+Derivative = Literal["exact", "first_order"]
+DERIVATIVES: tuple[str, ...] = get_args(Derivative)
 
 
 class Axes(NamedTuple):
@@ -80,6 +83,7 @@ def loss_and_perturbation_norm(
     axes: PyTree[int | Axes] = 0,
     *,
     reduction: Reduction = "root_sum_square",
+    derivative: Derivative = "exact",
 ) -> LossAndNorm:
     r"""Computes per-example losses and the norm of their gradients at the taps.
 
@@ -114,28 +118,42 @@ def loss_and_perturbation_norm(
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction={reduction!r} is unknown: take one of {', '.join(REDUCTIONS)}")
+    if derivative not in DERIVATIVES:
+        raise ValueError(
+            f"derivative={derivative!r} is unknown: take one of {', '.join(DERIVATIVES)}"
+        )
     leaves = jax.tree.leaves(perturbations)
     if not leaves:
         raise ValueError("there are no perturbations: a norm over no layers would be zero")
     if not all(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves):
         raise ValueError("the perturbations must be floating: nothing else has a gradient")
     full_axes = jax.tree.broadcast(axes, perturbations, is_leaf=_is_axes)
+    batch_size = 0
 
-    loss, pullback, aux = jax.vjp(fun, perturbations, has_aux=True)
-    _check_loss(loss)
+    def checked(perturbations: PyTree) -> tuple[Float[Array, " B"], Any]:
+        nonlocal batch_size
+        loss, aux = fun(perturbations)
+        _check_loss(loss)
+        batch_size = len(loss)
+        return loss, aux
+
+    def norms_of(gradients: PyTree) -> tuple[Float[Array, " B"], PyTree[Float[Array, "... B"]]]:
+        squares = jax.tree_util.tree_map_with_path(
+            lambda path, gradient, axis: _squared_norms(gradient, axis, batch_size, path),
+            gradients,
+            full_axes,
+        )
+        layer_norms = jax.tree.map(_safe_sqrt, squares)
+        if reduction == "root_sum_square":
+            return _safe_sqrt(_total(squares)), layer_norms
+        return _total(layer_norms), layer_norms
+
+    if derivative == "first_order":
+        loss, norms, aux = differentiate_first_order(checked, perturbations, norms_of)
+        return LossAndNorm(loss, *norms, aux)
+    loss, pullback, aux = jax.vjp(checked, perturbations, has_aux=True)
     (gradients,) = pullback(jnp.ones_like(loss))
-
-    squares = jax.tree_util.tree_map_with_path(
-        lambda path, gradient, axis: _squared_norms(gradient, axis, loss.shape[0], path),
-        gradients,
-        full_axes,
-    )
-    layer_norms = jax.tree.map(_safe_sqrt, squares)
-    if reduction == "root_sum_square":
-        norm = _safe_sqrt(_total(squares))
-    else:
-        norm = _total(layer_norms)
-    return LossAndNorm(loss, norm, layer_norms, aux)
+    return LossAndNorm(loss, *norms_of(gradients), aux)
 
 
 def _check_loss(loss: Any) -> None:

@@ -37,6 +37,7 @@ def loss_and_jacobian_norm(
     layers: Filter = normalization_layers,
     *,
     reduction: jacobian.Reduction = "root_sum_square",
+    derivative: jacobian.Derivative = "exact",
     in_axes: Any = 0,
     tap_axes: TapAxes = None,
 ) -> Callable[..., LossAndJacobianNorm]:
@@ -118,7 +119,7 @@ def loss_and_jacobian_norm(
             return per_example_loss(outputs), (outputs, mutated)
 
         loss, norm, layer_norms, (outputs, mutated) = jacobian.loss_and_perturbation_norm(
-            fun, taps.zeros, taps.axes, reduction=reduction
+            fun, taps.zeros, taps.axes, reduction=reduction, derivative=derivative
         )
         return LossAndJacobianNorm(loss, norm, outputs, mutated, layer_norms)
 

@@ -7,7 +7,7 @@ import optax
 from flax import linen as nn
 
 from har_jax import linen
-from har_jax.jacobian import Reduction
+from har_jax.jacobian import Derivative, Reduction
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
 from har_jax.methods.base import Method, Metrics, StepOptions, accuracy, single_network
@@ -21,6 +21,7 @@ def har(
     *,
     layers: Filter = normalization_layers,
     reduction: Reduction = "root_sum_square",
+    derivative: Derivative = "exact",
     max_norm: float | None = None,
     **options: Unpack[StepOptions],
 ) -> Method:
@@ -34,6 +35,7 @@ def har(
       optimizer: An Optax gradient transformation.
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
+      derivative: How R is differentiated; see :func:`har_jax.loss_and_jacobian_norm`.
       max_norm: :math:`R_i` counts as this at most, with gradient 0 beyond; None: as it is.
       **options: Those of :class:`har_jax.methods.StepOptions`.
 
@@ -42,7 +44,9 @@ def har(
       ``strength [B]``, :math:`\lambda\tau_i`; with ``index [B]`` too, which examples they are,
       the metrics have the :class:`har_jax.methods.peak.Peak` of R where it is not bounded.
     """
-    loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
+    loss_and_norm = linen.loss_and_jacobian_norm(
+        model.apply, layers, reduction=reduction, derivative=derivative
+    )
 
     def objective(variables, batch, weights, apply_options):
         labels = batch["labels"]
