@@ -19,26 +19,29 @@ and so, with :math:`\bar a = 1 / \epsilon`, where :math:`v` is taken as a consta
         \bar a \, \nabla_\theta S(h + v / \bar a)
         + \nabla_\theta \sum_k (a_k - \bar a) \, \ell_k(h)
 
-Where all :math:`a_k` are the same, as of a mean, the second term is nothing with :math:`\bar a = a`:
-the gradient is that of plain training at activations that are moved along their own gradient, row
-:math:`i` by :math:`c_i / a`, which is the example's strength. Where they differ, and the examples of
-a batch depend on each other, no single pass has this gradient: it takes the second term, and with
-it is right for any :math:`a_k`. Whether they differ is asked while tracing
-(:mod:`har_jax.uniformity`): what is not known to be the same takes both passes.
+Where all :math:`a_k` are the same, as of a mean, the second term is nothing with
+:math:`\bar a = a`: the gradient is that of plain training at activations that are moved along their
+own gradient, row :math:`i` by :math:`c_i / a`, which is the example's strength. Where they differ,
+and the examples of a batch depend on each other, no single pass has this gradient: it takes the
+second term, and with it is right for any :math:`a_k`. Whether they differ is asked while tracing
+(:mod:`har_jax.uniformity`): what is not known to be the same takes both passes. To decide it when
+the program runs would take a branch or a loop around a whole pass, in which XLA:CPU runs
+convolutions many times slower, and in which devices that decide differently wait for each other.
 
 Related are gradient-norm penalties by finite differences in the space of the weights (Zhao, Zhang,
 Hu 2022, arXiv 2202.03599), and SAM (Foret et al. 2021, arXiv 2010.01412).
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax.custom_derivatives import SymbolicZero
-from jax.extend import core
 from jaxtyping import Array, Float, PyTree
 
+from har_jax.hoisting import hoist, hoist_gradient
 from har_jax.uniformity import axes_of_collectives, known_equal
 
 # How far the row that counts most is moved for the gradient of norms alone, where nothing says it:
@@ -77,146 +80,129 @@ def differentiate_first_order(
         examples; differentiable.
 
     Raises:
-      ValueError: if a ``jax.custom_jvp`` or ``custom_vjp`` function in ``fun`` closes over values
-        that ``fun`` computes, which a trace does not keep.
+      ValueError: if a ``jax.custom_jvp`` or ``custom_vjp`` function in ``fun`` has a rule that
+        closes over values that are computed, which a trace does not keep.
     """
-    program = _trace(fun, perturbations)
-    constants, leaves = program.constants, jax.tree.leaves(perturbations)
+    arrays = _Arrays(fun)
+    program = hoist(arrays, perturbations)
+    axes = axes_of_collectives(program.program)
 
-    def unmoved(arguments: Sequence[Any]) -> tuple[Value, list[Array]]:
-        constants, leaves = arguments[: len(program.constants)], arguments[len(program.constants) :]
-        try:
-            loss, pullback, aux = jax.vjp(
-                lambda leaves: program.run([*constants, *leaves]), leaves, has_aux=True
-            )
-        except jax.errors.UnexpectedTracerError as error:
-            raise ValueError(
-                "a jax.custom_jvp or custom_vjp function of the network closes over values that "
-                "the network computes, which a trace does not keep: give them to it as arguments, "
-                'or take derivative="exact"'
-            ) from error
+    def gradients_too(constants: Sequence[Any], perturbations: PyTree) -> tuple[Value, PyTree]:
+        loss, pullback, aux = jax.vjp(
+            lambda given: program.run(constants, given), perturbations, has_aux=True
+        )
         (gradients,) = pullback(jnp.ones_like(loss))
-        norms = measure(jax.tree.unflatten(program.tree, gradients))
-        return Value(loss, norms, aux), gradients
+        return Value(loss, measure(gradients), aux), gradients
 
-    value = jax.custom_vjp(lambda *arguments: unmoved(arguments)[0])
+    unmoved = hoist_gradient(gradients_too, program.constants, perturbations)
+    value = jax.custom_vjp(lambda *arguments: unmoved.run(unmoved.constants, *arguments)[0])
 
-    def forward(*arguments: Any):
-        values = [argument.value for argument in arguments]
-        result, gradients = unmoved(values)
+    def forward(*arguments: PyTree):
+        values, wanted = (
+            jax.tree.map(operator.attrgetter(name), arguments) for name in ("value", "perturbed")
+        )
+        result, gradients = unmoved.run(unmoved.constants, *values)
         # Whether an argument is differentiated is kept as where a None stands.
-        split = [(None, x.value) if not x.perturbed else (x.value, None) for x in arguments]
-        return result, (split, gradients)
+        own, fixed = (
+            jax.tree.map(
+                lambda x, is_own, which=which: x if is_own == which else None, values, wanted
+            )
+            for which in (True, False)
+        )
+        return result, (own, fixed, gradients, result.loss)
 
     def backward(residuals: Any, cotangents: Value):
-        split, gradients = residuals
-        wanted = [own for own, _ in split]
+        own, fixed, gradients, loss = residuals
+        norms = _given(jax.tree.leaves(cotangents.norms))
+        aux = _given(cotangents.aux)
 
-        def gradient_of(moves: Sequence[Array] | None, loss: Any, aux: Sequence[Any] = ()):
-            """Cotangents of the arguments, for those of the losses and aux, where it is moved."""
-            used = [i for i, cotangent in enumerate(aux) if not _is_zero(cotangent)]
+        def gradient_of(loss: Array, aux: dict[int, Array], move: PyTree = None) -> PyTree:
+            """Cotangents of the arguments, for those of losses and aux, at moved activations."""
 
-            def outputs(wanted):
-                arguments = [
-                    fixed if own is None else own
-                    for own, (_, fixed) in zip(wanted, split, strict=True)
-                ]
-                if moves is not None:
-                    first = len(arguments) - len(moves)
-                    moved = map(jnp.add, arguments[first:], moves)
-                    arguments = [*arguments[:first], *moved]
-                losses, others = program.run(arguments)
-                return losses, [others[i] for i in used]
+            def outputs(own: PyTree):
+                constants, perturbations = _merged(own, fixed)
+                if move is not None:
+                    perturbations = jax.tree.map(jnp.add, perturbations, move)
+                losses, others = program.run(constants, perturbations)
+                return losses, {i: others[i] for i in aux}
 
-            _, pullback = jax.vjp(outputs, wanted)
-            return pullback((loss, [aux[i] for i in used]))[0]
+            _, pullback = jax.vjp(outputs, own)
+            return pullback((loss, aux))[0]
 
-        def along(scale: Callable[[Array], Array]) -> list[Array]:
+        def direction(scale: Callable[[Array], Array]) -> PyTree:
             """The direction, for cotangents of the norms that are scaled."""
-            cotangent = jax.tree.map(scale, jax.tree.map(_instantiated, cotangents.norms))
-            _, pullback = jax.vjp(measure, jax.tree.unflatten(program.tree, gradients))
-            return jax.tree.leaves(pullback(cotangent)[0])
 
-        results = []
-        a, aux = _instantiated(cotangents.loss), cotangents.aux
-        plain = all(map(_is_zero, jax.tree.leaves(cotangents.norms)))
-        if plain:
-            if not _is_zero(cotangents.loss) or not all(map(_is_zero, aux)):
-                results.append(gradient_of(None, a, aux))
-        elif not _is_zero(cotangents.loss) and known_equal(a, program.axes):
+            def given(gradients: PyTree) -> dict[int, Array]:
+                leaves = jax.tree.leaves(measure(gradients))
+                return {i: leaves[i] for i in norms}
+
+            _, pullback = jax.vjp(given, gradients)
+            return pullback(jax.tree.map(scale, norms))[0]
+
+        nothing = jnp.zeros_like(loss)
+        a = nothing if _is_zero(cotangents.loss) else cotangents.loss
+        passes = []
+        if norms and not _is_zero(cotangents.loss) and known_equal(a, axes):
             # 0/0 is 0: an objective that is multiplied by 0. A loss that alone is, is not served.
             over = lambda c: c / jnp.where(c == 0, 1, a.reshape((1,) * (c.ndim - 1) + a.shape))
-            results.append(gradient_of(along(over), a))
-            if not all(map(_is_zero, aux)):
-                results.append(gradient_of(None, jnp.zeros_like(a), aux))
-        else:
-            common = _common(a, jax.tree.map(_instantiated, cotangents.norms), program.axes)
-            everywhere = jnp.zeros_like(a) + common.astype(a.dtype)
-            results.append(gradient_of(along(lambda c: c / common), everywhere))
-            results.append(gradient_of(None, a - everywhere, aux))
-        if not results:
-            return (None,) * len(split)
-        return tuple(
-            None if each[0] is None else sum(each[1:], each[0])
-            for each in zip(*results, strict=True)
-        )
+            passes.append(gradient_of(a, {}, direction(over)))
+            a = nothing
+        elif norms:
+            common = _common(a, norms, axes)
+            everywhere = nothing + common.astype(a.dtype)
+            passes.append(gradient_of(everywhere, {}, direction(lambda c: c / common)))
+            a = a - everywhere
+        if aux or a is not nothing:
+            passes.append(gradient_of(a, aux))
+        return jax.tree.map(lambda *each: sum(each[1:], each[0]), *passes)
 
     value.defvjp(forward, backward, symbolic_zeros=True)
-    result = value(*constants, *leaves)
-    return result._replace(aux=program.restore(result.aux))
+    result = value(program.constants, perturbations)
+    return result._replace(aux=arrays.restored(result.aux))
 
 
-class _Program(NamedTuple):
-    """A traced function.
+class _Arrays:
+    """A function whose ``aux`` is a list of its arrays; what else it holds is kept here."""
 
-    Attributes:
-      constants: What it closes over.
-      run: Maps constants and leaves of the perturbations to ``(loss, arrays of aux)``.
-      restore: Makes ``aux`` of its arrays.
-      tree: Of the perturbations.
-      axes: The mapped axes along which its examples may depend on each other.
-    """
+    def __init__(self, fun: Callable[[PyTree], tuple[Array, Any]]):
+        self._fun = fun
 
-    constants: list[Any]
-    run: Callable[[Sequence[Any]], tuple[Array, list[Array]]]
-    restore: Callable[[Sequence[Array]], Any]
-    tree: Any
-    axes: tuple[str, ...]
+    def __call__(self, perturbations: PyTree) -> tuple[Array, list[Array]]:
+        loss, aux = self._fun(perturbations)
+        leaves, self._tree = jax.tree.flatten(aux)
+        is_array = [isinstance(leaf, jax.Array) for leaf in leaves]
+        self._rest = [
+            None if kept else (leaf,) for leaf, kept in zip(leaves, is_array, strict=True)
+        ]
+        return loss, [leaf for leaf, kept in zip(leaves, is_array, strict=True) if kept]
 
-
-def _trace(fun: Callable[[PyTree], tuple[Array, Any]], perturbations: PyTree) -> _Program:
-    rest: list[Any] = []
-    aux_tree = None
-
-    def arrays(perturbations: PyTree) -> list[Array]:
-        nonlocal aux_tree
-        loss, aux = fun(perturbations)
-        leaves, aux_tree = jax.tree.flatten(aux)
-        rest[:] = [None if isinstance(leaf, jax.Array) else (leaf,) for leaf in leaves]
-        return [loss, *(leaf for leaf in leaves if isinstance(leaf, jax.Array))]
-
-    closed = jax.make_jaxpr(arrays)(perturbations)
-    # Integers such as labels and keys too, which jax.closure_convert leaves behind.
-    jaxpr = closed.jaxpr.replace(
-        constvars=[], invars=[*closed.jaxpr.constvars, *closed.jaxpr.invars]
-    )
-    whole = core.jaxpr_as_fun(core.ClosedJaxpr(jaxpr, ()))
-
-    def run(arguments: Sequence[Any]) -> tuple[Array, list[Array]]:
-        loss, *aux = whole(*arguments)
-        return loss, aux
-
-    def restore(arrays: Sequence[Array]) -> Any:
+    def restored(self, arrays: Sequence[Array]) -> Any:
         given = iter(arrays)
-        leaves = [next(given) if kept is None else kept[0] for kept in rest]
-        return jax.tree.unflatten(aux_tree, leaves)
+        leaves = [next(given) if rest is None else rest[0] for rest in self._rest]
+        return jax.tree.unflatten(self._tree, leaves)
 
-    return _Program(
-        list(closed.consts),
-        run,
-        restore,
-        jax.tree.structure(perturbations),
-        axes_of_collectives(jaxpr),
+
+def has_first_derivative(fun: Callable[[PyTree], tuple[Array, Any]], at: PyTree) -> bool:
+    """Whether the gradient of the losses can be taken, where that of the gradient could not."""
+    try:
+        program = hoist(_Arrays(fun), at)
+
+        def gradient(constants: Sequence[Any]) -> PyTree:
+            loss, pullback, _ = jax.vjp(
+                lambda given: program.run(constants, given), at, has_aux=True
+            )
+            return pullback(jnp.ones_like(loss))
+
+        jax.eval_shape(gradient, program.constants)
+    except Exception:  # of any kind that a rule can raise
+        return False
+    return True
+
+
+def _merged(one: PyTree, other: PyTree) -> PyTree:
+    """A tree of two that have None where the other has a leaf."""
+    return jax.tree.map(
+        lambda x, y: y if x is None else x, one, other, is_leaf=lambda node: node is None
     )
 
 
@@ -232,11 +218,10 @@ def _common(a: Array, norms: PyTree[Array], axes: tuple[str, ...]) -> Array:
     return jnp.where(wide == 0, alone, wide)
 
 
+def _given(cotangents: Sequence[Any]) -> dict[int, Array]:
+    """By position, those that are not known to be zero."""
+    return {i: each for i, each in enumerate(cotangents) if not _is_zero(each)}
+
+
 def _is_zero(cotangent: Any) -> bool:
     return isinstance(cotangent, SymbolicZero)
-
-
-def _instantiated(cotangent: Any) -> Array:
-    if _is_zero(cotangent):
-        return jnp.zeros(cotangent.shape, cotangent.dtype)
-    return cotangent

@@ -38,7 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
-from har_jax.first_order import differentiate_first_order
+from har_jax.first_order import differentiate_first_order, has_first_derivative
 from har_jax.precision import at_least_float32
 
 Reduction = Literal["root_sum_square", "sum_of_norms"]
@@ -149,11 +149,20 @@ def loss_and_perturbation_norm(
         return _total(layer_norms), layer_norms
 
     if derivative == "first_order":
-        loss, norms, aux = differentiate_first_order(checked, perturbations, norms_of)
-        return LossAndNorm(loss, *norms, aux)
+        loss, (norm, layer_norms), aux = differentiate_first_order(checked, perturbations, norms_of)
+        return LossAndNorm(loss, norm, layer_norms, aux)
     loss, pullback, aux = jax.vjp(checked, perturbations, has_aux=True)
-    (gradients,) = pullback(jnp.ones_like(loss))
-    return LossAndNorm(loss, *norms_of(gradients), aux)
+    try:
+        (gradients,) = pullback(jnp.ones_like(loss))
+    except (NotImplementedError, TypeError, ValueError) as error:
+        if not has_first_derivative(checked, perturbations):
+            raise
+        raise ValueError(
+            f"the gradient cannot be differentiated once more ({str(error).splitlines()[0]}): take "
+            'derivative="first_order", which needs no second derivative'
+        ) from error
+    norm, layer_norms = norms_of(gradients)
+    return LossAndNorm(loss, norm, layer_norms, aux)
 
 
 def _check_loss(loss: Any) -> None:

@@ -14,8 +14,10 @@ from jax.extend import core
 
 # Entry by entry, from entries at the same place.
 _ENTRYWISE = frozenset(
-    "add add_any convert_element_type copy copy_p div mul neg pcast pvary stop_gradient sub".split()
+    ("add", "add_any", "convert_element_type", "copy", "div", "mul", "neg", "pcast", "pvary", "sub")
 )
+# The same at all places of the axes that they go over.
+_REDUCTIONS = frozenset(("pmax", "pmin", "psum", "psum_invariant"))
 # What brings nothing from one place of a mapped axis to another.
 _LOCAL = frozenset(("axis_index", "pcast", "pvary"))
 
@@ -52,7 +54,7 @@ def known_equal(x: Any, across: tuple[str, ...] = ()) -> bool:
             operand, places = inputs[0], made_by.params["broadcast_dimensions"]
             place = places.index(axis) if axis in places else None
             if place is None or operand.shape[place] == 1:
-                if across and not _constant(operand):
+                if across and not _same(operand, across):
                     return False
             else:
                 pending.append((operand, place))
@@ -60,7 +62,7 @@ def known_equal(x: Any, across: tuple[str, ...] = ()) -> bool:
             arrays = [each for each in inputs if each.shape]
             if any(each.shape != value.shape for each in arrays):
                 return False
-            if across and not all(_constant(each) for each in inputs if not each.shape):
+            if across and not all(_same(each, across) for each in inputs if not each.shape):
                 return False
             pending.extend((each, axis) for each in arrays)
         else:
@@ -73,8 +75,11 @@ def _origin(tracer: Any) -> Any:
     return getattr(tracer, "parent", None)
 
 
-def _constant(x: Any) -> bool:
-    """Whether a value is made of numbers that stand in the program, and of nothing else."""
+def _same(x: Any, across: tuple[str, ...]) -> bool:
+    """Whether a number is known to be the same at all places of mapped axes.
+
+    It is where it is made of numbers that stand in the program, and of sums over these axes.
+    """
     pending, seen = [x], set()
     while pending:
         value = pending.pop()
@@ -86,6 +91,10 @@ def _constant(x: Any) -> bool:
         made_by = _origin(value)
         if made_by is None or made_by.primitive.name == "axis_index":
             return False
+        if made_by.primitive.name in _REDUCTIONS:
+            grouped = made_by.params.get("axis_index_groups") is not None
+            if not grouped and set(across) <= set(made_by.params["axes"]):
+                continue
         pending.extend(made_by.in_tracers)
     return True
 
