@@ -32,6 +32,7 @@ Related are gradient-norm penalties by finite differences in the space of the we
 Hu 2022, arXiv 2202.03599), and SAM (Foret et al. 2021, arXiv 2010.01412).
 """
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -43,10 +44,6 @@ from jaxtyping import Array, Float, PyTree
 
 from har_jax.hoisting import hoist, hoist_gradient
 from har_jax.uniformity import axes_of_collectives, known_equal
-
-# How far the row that counts most is moved for the gradient of norms alone, where nothing says it:
-# in float32 a tenth of it has ten times the rounding, and ten times it ten times the curvature.
-STEP = 0.01
 
 
 class Value(NamedTuple):
@@ -148,7 +145,7 @@ def differentiate_first_order(
             passes.append(gradient_of(a, {}, direction(over)))
             a = nothing
         elif norms:
-            common = _common(a, norms, axes)
+            common = _common(a, norms, axes, step_alone(perturbations))
             everywhere = nothing + common.astype(a.dtype)
             passes.append(gradient_of(everywhere, {}, direction(lambda c: c / common)))
             a = a - everywhere
@@ -206,7 +203,17 @@ def _merged(one: PyTree, other: PyTree) -> PyTree:
     )
 
 
-def _common(a: Array, norms: PyTree[Array], axes: tuple[str, ...]) -> Array:
+def step_alone(perturbations: PyTree[Array]) -> float:
+    """How far the row that counts most is moved for norms alone, where no loss says it.
+
+    With less, rounding grows, and with more what a difference is off a derivative. Four times the
+    square root of the activations' precision is 0.35 in bfloat16, 0.0014 in float32.
+    """
+    precisions = [jnp.finfo(leaf.dtype).eps for leaf in jax.tree.leaves(perturbations)]
+    return 4 * math.sqrt(max(map(float, precisions)))
+
+
+def _common(a: Array, norms: PyTree[Array], axes: tuple[str, ...], step: float) -> Array:
     """The weight of the moved pass: no row goes further than by its own norm's and loss's."""
     most = lambda x: jnp.max(jnp.abs(x), initial=0.0)
     loss = most(a)
@@ -214,7 +221,7 @@ def _common(a: Array, norms: PyTree[Array], axes: tuple[str, ...]) -> Array:
     if axes:
         loss, norm = jax.lax.pmax((loss, norm), axes)
     wide = loss.astype(norm.dtype)
-    alone = jnp.where(norm > 0, norm / STEP, 1)
+    alone = jnp.where(norm > 0, norm / step, 1)
     return jnp.where(wide == 0, alone, wide)
 
 
