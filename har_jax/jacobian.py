@@ -26,6 +26,10 @@ Guarantees:
   not depend on has;
 * row ``i`` of a perturbation is taken to belong to example ``i``: activations whose rows
   are sorted, routed or shuffled between examples must not be tapped;
+* with ``derivative="first_order"`` the values are the same, and the gradient of
+  :math:`\sum_i (\ell_i + s_i R_i)` is that of :math:`\sum_i \ell_i(h_i + s_i g_i / \|g_i\|)`,
+  :math:`g_i` being the gradient with respect to :math:`h_i`, taken as a constant: see
+  :mod:`har_jax.first_order`;
 * where examples do not interact (running statistics, LayerNorm, GroupNorm) row ``i``
   is the norm of ``d loss[i] / d h[i]``; where they do (BatchNorm in training) it is
   that of ``d sum(loss) / d h[i]``, as in the authors' code.
@@ -100,12 +104,15 @@ def loss_and_perturbation_norm(
       axes: A prefix of the perturbations' tree, as in ``jax.vmap``: per leaf its batch
         axis, or :class:`Axes` where layers are stacked too.
       reduction: ``"root_sum_square"`` or ``"sum_of_norms"``.
+      derivative: How the result is differentiated: ``"exact"``, by a derivative of the gradients,
+        or ``"first_order"``, as plain training at activations that are moved along theirs. The
+        values are the same.
 
     Returns:
       A :class:`LossAndNorm`.
 
     Raises:
-      ValueError: if the reduction is unknown, if there are no perturbations, if the loss
+      ValueError: if the reduction or the derivative is unknown, if there are no perturbations, if the loss
         is not of shape ``[B]`` or if an axis does not have size B.
 
     Example:
