@@ -44,7 +44,7 @@ Guarantees:
 There is no floor on the step. In float32 rounding is a hundredth of the penalty's gradient at a
 step of 1e-4, and half of it at 1e-6; but that is a millionth of the whole gradient, whose own
 rounding is no less, and longer steps, scaled back, would take a second pass. In bfloat16 it is all
-of it at 1e-2, and a tenth to a third at 0.1 in small networks (``benchmarks/derivatives.py``).
+of it at 1e-2, and a sixth to a third at 0.1 in small networks (``benchmarks/derivatives.py``).
 
 Related are gradient-norm penalties by finite differences in the space of the weights (Zhao, Zhang,
 Hu 2022, arXiv 2202.03599), and SAM (Foret et al. 2021, arXiv 2010.01412).

@@ -112,8 +112,9 @@ def loss_and_perturbation_norm(
       A :class:`LossAndNorm`.
 
     Raises:
-      ValueError: if the reduction or the derivative is unknown, if there are no perturbations, if the loss
-        is not of shape ``[B]`` or if an axis does not have size B.
+      ValueError: if the reduction or the derivative is unknown, if there are no perturbations, if
+        the loss is not of shape ``[B]`` or if an axis does not have size B; and under a gradient,
+        where the exact derivative needs a second one that a function in ``fun`` does not have.
 
     Example:
       >>> weight, x, target = jnp.array([[2.0], [1.0]]), jnp.eye(2), jnp.array([1.0, 1.0])
