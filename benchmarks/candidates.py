@@ -14,6 +14,7 @@ import torch
 from benchmarks import peer
 from benchmarks.timing import Run
 from har_jax import methods, normalization_layers_but_stem
+from har_jax.jacobian import Derivative
 from har_jax.models import CifarResNet
 from har_jax.train.compilation import compiler_options
 
@@ -71,7 +72,12 @@ def sgd() -> optax.GradientTransformation:
 
 
 def make_method(
-    name: str, setup: Setup, *, remat: bool = False, **options: Unpack[methods.StepOptions]
+    name: str,
+    setup: Setup,
+    *,
+    remat: bool = False,
+    derivative: Derivative = "exact",
+    **options: Unpack[methods.StepOptions],
 ) -> methods.Method:
     """:func:`har_jax.methods.erm` or ``har``, with the paper's network and optimizer."""
     dtype = jnp.bfloat16 if setup.precision == "bfloat16" else jnp.float32
@@ -83,13 +89,21 @@ def make_method(
         sgd(),
         layers=normalization_layers_but_stem,
         reduction="sum_of_norms",
+        derivative=derivative,
         **options,
     )
 
 
-def ours(name: str, setup: Setup, *, remat: bool = False, microbatches: int = 1) -> Candidate:
+def ours(
+    name: str,
+    setup: Setup,
+    *,
+    remat: bool = False,
+    derivative: Derivative = "exact",
+    microbatches: int = 1,
+) -> Candidate:
     """A step of a method, compiled."""
-    made = make_method(name, setup, remat=remat, microbatches=microbatches)
+    made = make_method(name, setup, remat=remat, derivative=derivative, microbatches=microbatches)
     batch = jax.device_put(setup.batch())
     key = jax.random.key(0)
     state = jax.jit(made.init)(key, batch)

@@ -20,11 +20,14 @@ from har_jax.system.files import write_json
 
 RATIOS = {
     "HAR / ERM": ("HAR", "ERM"),
+    "HAR of first order / ERM": ("HAR, first order", "ERM"),
+    "HAR of first order / HAR": ("HAR, first order", "HAR"),
     "HAR with remat / ERM": ("HAR, remat", "ERM"),
     "HAR in 2 microbatches / ERM": ("HAR, 2 microbatches", "ERM"),
     "HAR in 4 microbatches / ERM": ("HAR, 4 microbatches", "ERM"),
     "ERM / PyTorch's ERM": ("ERM", "PyTorch ERM"),
     "HAR / PyTorch's HAR": ("HAR", "PyTorch HAR"),
+    "HAR of first order / PyTorch's HAR": ("HAR, first order", "PyTorch HAR"),
     "PyTorch's HAR / its ERM": ("PyTorch HAR", "PyTorch ERM"),
 }
 
@@ -40,6 +43,7 @@ def measure(setup: Setup, rounds: int) -> dict:
     candidates = {
         "ERM": ours("erm", setup),
         "HAR": ours("har", setup),
+        "HAR, first order": ours("har", setup, derivative="first_order"),
         "HAR, remat": ours("har", setup, remat=True),
         "HAR, 2 microbatches": ours("har", setup, microbatches=2),
         "HAR, 4 microbatches": ours("har", setup, microbatches=4),

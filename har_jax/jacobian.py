@@ -26,6 +26,10 @@ Guarantees:
   not depend on has;
 * row ``i`` of a perturbation is taken to belong to example ``i``: activations whose rows
   are sorted, routed or shuffled between examples must not be tapped;
+* with ``derivative="first_order"`` the values are the same, and the gradient of
+  :math:`\sum_i (\ell_i + s_i R_i)` is that of :math:`\sum_i \ell_i(h_i + s_i g_i / \|g_i\|)`,
+  :math:`g_i` being the gradient with respect to :math:`h_i`, taken as a constant: see
+  :mod:`har_jax.first_order`;
 * where examples do not interact (running statistics, LayerNorm, GroupNorm) row ``i``
   is the norm of ``d loss[i] / d h[i]``; where they do (BatchNorm in training) it is
   that of ``d sum(loss) / d h[i]``, as in the authors' code.
@@ -38,10 +42,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PyTree
 
+from har_jax.first_order import differentiate_first_order, has_first_derivative
 from har_jax.precision import at_least_float32
 
 Reduction = Literal["root_sum_square", "sum_of_norms"]
 REDUCTIONS: tuple[str, ...] = get_args(Reduction)
+Derivative = Literal["exact", "first_order"]
+DERIVATIVES: tuple[str, ...] = get_args(Derivative)
 
 
 class Axes(NamedTuple):
@@ -80,6 +87,7 @@ def loss_and_perturbation_norm(
     axes: PyTree[int | Axes] = 0,
     *,
     reduction: Reduction = "root_sum_square",
+    derivative: Derivative = "exact",
 ) -> LossAndNorm:
     r"""Computes per-example losses and the norm of their gradients at the taps.
 
@@ -96,13 +104,17 @@ def loss_and_perturbation_norm(
       axes: A prefix of the perturbations' tree, as in ``jax.vmap``: per leaf its batch
         axis, or :class:`Axes` where layers are stacked too.
       reduction: ``"root_sum_square"`` or ``"sum_of_norms"``.
+      derivative: How the result is differentiated: ``"exact"``, by a derivative of the gradients,
+        or ``"first_order"``, as plain training at activations that are moved along theirs. The
+        values are the same.
 
     Returns:
       A :class:`LossAndNorm`.
 
     Raises:
-      ValueError: if the reduction is unknown, if there are no perturbations, if the loss
-        is not of shape ``[B]`` or if an axis does not have size B.
+      ValueError: if the reduction or the derivative is unknown, if there are no perturbations, if
+        the loss is not of shape ``[B]`` or if an axis does not have size B; and under a gradient,
+        where the exact derivative needs a second one that a function in ``fun`` does not have.
 
     Example:
       >>> weight, x, target = jnp.array([[2.0], [1.0]]), jnp.eye(2), jnp.array([1.0, 1.0])
@@ -114,27 +126,50 @@ def loss_and_perturbation_norm(
     """
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction={reduction!r} is unknown: take one of {', '.join(REDUCTIONS)}")
+    if derivative not in DERIVATIVES:
+        raise ValueError(
+            f"derivative={derivative!r} is unknown: take one of {', '.join(DERIVATIVES)}"
+        )
     leaves = jax.tree.leaves(perturbations)
     if not leaves:
         raise ValueError("there are no perturbations: a norm over no layers would be zero")
     if not all(jnp.issubdtype(jnp.result_type(leaf), jnp.inexact) for leaf in leaves):
         raise ValueError("the perturbations must be floating: nothing else has a gradient")
     full_axes = jax.tree.broadcast(axes, perturbations, is_leaf=_is_axes)
+    batch_size = 0
 
-    loss, pullback, aux = jax.vjp(fun, perturbations, has_aux=True)
-    _check_loss(loss)
-    (gradients,) = pullback(jnp.ones_like(loss))
+    def checked(perturbations: PyTree) -> tuple[Float[Array, " B"], Any]:
+        nonlocal batch_size
+        loss, aux = fun(perturbations)
+        _check_loss(loss)
+        batch_size = len(loss)
+        return loss, aux
 
-    squares = jax.tree_util.tree_map_with_path(
-        lambda path, gradient, axis: _squared_norms(gradient, axis, loss.shape[0], path),
-        gradients,
-        full_axes,
-    )
-    layer_norms = jax.tree.map(_safe_sqrt, squares)
-    if reduction == "root_sum_square":
-        norm = _safe_sqrt(_total(squares))
-    else:
-        norm = _total(layer_norms)
+    def norms_of(gradients: PyTree) -> tuple[Float[Array, " B"], PyTree[Float[Array, "... B"]]]:
+        squares = jax.tree_util.tree_map_with_path(
+            lambda path, gradient, axis: _squared_norms(gradient, axis, batch_size, path),
+            gradients,
+            full_axes,
+        )
+        layer_norms = jax.tree.map(_safe_sqrt, squares)
+        if reduction == "root_sum_square":
+            return _safe_sqrt(_total(squares)), layer_norms
+        return _total(layer_norms), layer_norms
+
+    if derivative == "first_order":
+        loss, (norm, layer_norms), aux = differentiate_first_order(checked, perturbations, norms_of)
+        return LossAndNorm(loss, norm, layer_norms, aux)
+    loss, pullback, aux = jax.vjp(checked, perturbations, has_aux=True)
+    try:
+        (gradients,) = pullback(jnp.ones_like(loss))
+    except (NotImplementedError, TypeError, ValueError) as error:
+        if not has_first_derivative(checked, perturbations):
+            raise
+        raise ValueError(
+            f"the gradient cannot be differentiated once more ({str(error).splitlines()[0]}): take "
+            'derivative="first_order", which needs no second derivative'
+        ) from error
+    norm, layer_norms = norms_of(gradients)
     return LossAndNorm(loss, norm, layer_norms, aux)
 
 

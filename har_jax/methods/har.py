@@ -7,7 +7,7 @@ import optax
 from flax import linen as nn
 
 from har_jax import linen
-from har_jax.jacobian import Reduction
+from har_jax.jacobian import Derivative, Reduction
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
 from har_jax.methods.erm import plain_objective
@@ -25,6 +25,9 @@ def har(
     reduction: Annotated[
         Reduction, Option("how R sums over layers: the root of squares, or norms")
     ] = "root_sum_square",
+    derivative: Annotated[
+        Derivative, Option("how R is differentiated: exactly, or by moved activations")
+    ] = "exact",
     max_norm: Annotated[
         float | None, Option("what R of an example counts as at most; None: no bound", gt=0)
     ] = None,
@@ -43,6 +46,7 @@ def har(
       optimizer: An Optax gradient transformation.
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
+      derivative: How R is differentiated; see :func:`har_jax.loss_and_jacobian_norm`.
       max_norm: :math:`R_i` counts as this at most, with gradient 0 beyond; None: as it is.
       every: :math:`k` takes R at each k-th step only, the first one among them, k times as strong,
         which costs little more than plain training; which steps they are is a function of the
@@ -55,7 +59,9 @@ def har(
       the metrics have the :class:`har_jax.methods.shared.peak.Peak` of R where it is not bounded.
     """
     plain = plain_objective(model)
-    loss_and_norm = linen.loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
+    loss_and_norm = linen.loss_and_jacobian_norm(
+        model.apply, layers, reduction=reduction, derivative=derivative
+    )
 
     def objective(variables, batch, weights, apply_options):
         labels = batch["labels"]

@@ -13,6 +13,8 @@ from jax.extend.core import get_opaque_trace_state
 from jax.interpreters import ad, batching
 from jaxtyping import Array
 
+from har_jax.jaxprs import equations
+
 
 class TapError(ValueError):
     """The selected layers cannot be tapped: the message names them and the remedy."""
@@ -97,3 +99,10 @@ def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
 def within() -> bool:
     tracing = tracing_now.get()
     return tracing is None or get_opaque_trace_state(convention="flax") != tracing.outermost
+
+
+def name_in(equation: core.JaxprEqn) -> str | None:
+    """The name of the first mark inside of an equation; None where there is none."""
+    bodies = core.jaxprs_in_params(equation.params)
+    inner = (each for body in bodies for each in equations(body))
+    return next((each.params["name"] for each in inner if each.primitive is MARK), None)

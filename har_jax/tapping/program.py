@@ -10,13 +10,14 @@ from jax.extend.core import get_opaque_trace_state
 from jax.sharding import PartitionSpec
 from jaxtyping import Array
 
-from har_jax.tapping.jaxprs import equations, is_variable, name_in
+from har_jax.jaxprs import equations, is_variable
 from har_jax.tapping.marks import (
     MARK,
     TapError,
     Tracing,
     adding_now,
     context_of_marks,
+    name_in,
     setting,
     tracing_now,
 )

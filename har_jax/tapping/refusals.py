@@ -4,7 +4,7 @@ from typing import Any
 
 from jax.extend import core
 
-from har_jax.tapping.jaxprs import equations
+from har_jax.jaxprs import equations
 from har_jax.tapping.marks import MARK, TapError
 
 CHECKPOINTS = ("checkpoint", "remat", "remat2")

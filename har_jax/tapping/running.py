@@ -6,7 +6,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from har_jax.tapping.jaxprs import is_variable
+from har_jax.jaxprs import is_variable
 from har_jax.tapping.marks import MARK
 from har_jax.tapping.refusals import CHECKPOINTS
 

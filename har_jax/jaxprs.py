@@ -5,8 +5,6 @@ from typing import Any
 
 from jax.extend import core
 
-from har_jax.tapping.marks import MARK
-
 
 def is_variable(atom: Any) -> bool:
     return isinstance(atom, core.Var)
@@ -18,10 +16,3 @@ def equations(jaxpr: core.Jaxpr) -> Iterator[core.JaxprEqn]:
         yield equation
         for body in core.jaxprs_in_params(equation.params):
             yield from equations(body)
-
-
-def name_in(equation: core.JaxprEqn) -> str | None:
-    """The name of the first mark inside of an equation; None where there is none."""
-    bodies = core.jaxprs_in_params(equation.params)
-    inner = (each for body in bodies for each in equations(body))
-    return next((each.params["name"] for each in inner if each.primitive is MARK), None)
