@@ -103,7 +103,7 @@ def regularized(losses, derivative, params, batch, zeros, strength, axis=None, *
     return r.loss + strength * r.norm
 
 
-@pytest.mark.parametrize(("reduction", "seed"), zip(REDUCTIONS, (0, 1), strict=True))
+@pytest.mark.parametrize(("reduction", "seed"), list(zip(REDUCTIONS, (0, 1), strict=True)))
 @pytest.mark.usefixtures("wide")
 def test_equals_the_gradient_at_activations_moved_by_hand(reduction, seed):
     params, batch, zeros, losses = by_hand(seed)
