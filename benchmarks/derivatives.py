@@ -5,7 +5,8 @@ python -m benchmarks.derivatives --network=convolutions --seeds=8
 
 Of the penalty alone: the gradient of mean(loss + s R) less that of mean(loss), over s, against the
 exact gradient of mean(R) in float64. "Norm alone" is the gradient of mean(R) without a loss, whose
-step is the library's own (:func:`har_jax.first_order.step_alone`), and which takes two passes.
+step is the library's own (``step_alone`` in har_jax/first_order/moved.py), and which takes two
+passes.
 """
 
 import argparse

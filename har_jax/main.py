@@ -47,6 +47,7 @@ _STAGE = flags.DEFINE_enum(
 _DETERMINISTIC = flags.DEFINE_bool(
     "deterministic", False, "Gives the same bits every time on a GPU too, if more slowly."
 )
+_HELP = {"-h", "-help", "--help", "--helpshort", "--helpfull"}
 
 
 def main(arguments: list[str]) -> None:
@@ -126,7 +127,7 @@ def _parse(argv: list[str]) -> list[str]:
     except har_config.ConfigError as error:
         stop(str(error))
     except flags.IllegalFlagValueError as error:
-        stop(overrides.wrong_value(config, str(error)))
+        stop(overrides.wrong_value(config, argv, str(error)))
     except OSError as error:
         stop(f"the config file cannot be read: {error}")
     except flags.Error as error:
@@ -157,7 +158,9 @@ def run() -> None:
     """The command."""
     end_at_once()
     guard_output()
-    if {"-h", "-help", "--help"} & set(sys.argv[1:]):  # which absl ends with 1
+    if {"-h", "-help", "--help", "--helpshort", "--helpfull"} & set(
+        sys.argv[1:]
+    ):  # which absl ends with 1
         print(_help())
         sys.exit(0)
     app.run(main, flags_parser=_parse)

@@ -110,14 +110,19 @@ class Parameter(NamedTuple):
 
 
 def parameters(choice: Callable[..., Any]) -> list[Parameter]:
-    """What a choice takes by keyword: a class's fields, or a function's keyword-only parameters."""
-    positional = isinstance(choice, type)
-    kinds = _BY_KEYWORD if positional else _BY_KEYWORD[:1]
+    """What a choice takes by keyword.
+
+    Of a class its fields, of a function what is keyword-only or has a default; where a type is not
+    annotated it is the default's.
+    """
     hints = _hints(choice)
     found = []
     for name, parameter in inspect.signature(choice).parameters.items():
-        if parameter.kind in kinds:
+        first = not isinstance(choice, type) and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        if parameter.kind in _BY_KEYWORD and not (first and parameter.default is NEEDED):
             annotation = hints.get(name, parameter.annotation)
+            if annotation is NEEDED:  # there is none
+                annotation = type(parameter.default)
             option = next((o for o in _metadata(annotation) if isinstance(o, Option)), None)
             found.append(Parameter(name, _bare(annotation), parameter.default, option))
     return found

@@ -347,3 +347,12 @@ def test_a_number_that_is_an_id_and_another_name_is_refused():
     assert of(("1", "2")) == (0, 2)
     assert of((2,)) == (2,)
     assert class_ids((3, 8), tuple("0123456789"), key="k", source="digits") == (3, 8)
+
+
+def test_inputs_that_are_not_finite_are_named():
+    inputs = np.zeros((4, 2), np.float32)
+    inputs[2, 1] = np.inf
+    good = data.Examples(np.zeros((2, 2), np.float32), np.array([0, 1], np.int32))
+    bad = data.Examples(inputs, np.array([0, 1, 0, 1], np.int32))
+    with pytest.raises(DataError, match=r"test: the inputs of 1 examples are not .* example 2: le"):
+        data.Dataset(good, bad, ("a", "b"))

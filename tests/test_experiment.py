@@ -246,7 +246,7 @@ def test_mistakes_on_the_command_line_are_told_in_one_line(arguments, message):
     [
         ("config.data.noise.knd = 'pairs'", "did you mean config.data.noise.kind?"),
         ("config.regularizer.strenght = 1.0", "did you mean config.regularizer.strength?"),
-        ("config.seed = 'a'", "the config file fails: TypeError: Could not override field"),
+        ("config.seed = 'a'", "config.seed='a' has the wrong type: int needed"),
         ("1 / 0", "the config file fails: ZeroDivisionError: division by zero"),
         ("config = None", "get_config() returns a NoneType: return the ConfigDict"),
         ("config = config.to_dict()", "get_config() returns a dict: return the ConfigDict"),

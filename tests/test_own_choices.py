@@ -12,6 +12,8 @@ from ml_collections import config_flags
 
 from har_jax import config as har_config
 from har_jax.config import files, overrides
+from har_jax.data import DataError
+from har_jax.experiment.workdir import StageError
 
 NETWORK = """\
 from typing import Any
@@ -50,6 +52,25 @@ class Bare(MLP):
     @nn.compact
     def __call__(self, images, train):
         return nn.Dense(self.num_classes)(images.reshape(len(images), -1))
+
+
+class Empty(MLP):
+    @nn.compact
+    def __call__(self, images, train):
+        return images.reshape(len(images), -1)[:, : self.num_classes]
+
+
+class Reader(MLP):
+    reads = "sounds"
+
+
+class Plain(nn.Module):
+    num_classes: int
+    scale: float | None = None
+    keys: int = 3
+
+    def __call__(self, images, train):
+        return images
 """
 METHOD = """\
 from typing import Annotated
@@ -100,6 +121,49 @@ def some_digits(*, size: int, shuffled: bool = True):
 
     return Source("images", NAMES, load)
 """
+ODD = """\
+import sys
+
+import jax.numpy as jnp
+import numpy as np
+
+from har_jax.data import Dataset, Examples, Source
+from har_jax.methods import Entry, erm, har
+
+
+def narrow(model, optimizer, *, q=0.5):
+    return erm(model, optimizer)
+
+
+def nothing(model, optimizer, **options):
+    return None
+
+
+def gce(model, optimizer, **options):
+    return erm(model, optimizer, **options)
+
+
+negative = Entry(har, lambda setting, *, scale=1.0: -scale * np.ones(len(setting.groups)))
+short = Entry(har, lambda setting: np.ones(3))
+
+
+def untyped(*, size=40, test_shape=(4,), classes="ab", fill=0.0):
+    def load(seed):
+        rng = np.random.default_rng(seed)
+        labels = np.arange(size, dtype=np.int32) % 2
+        part = lambda shape: Examples(rng.normal(size=(size, *shape)) + 10 * fill, labels)
+        return Dataset(part((4,)), part(test_shape), tuple(classes))
+
+    return Source("images", tuple(classes), load)
+
+
+def loads_none():
+    return Source("images", ("a", "b"), lambda seed: None)
+
+
+def no_source():
+    return 3
+"""
 LAYERS = """\
 def dense(module, method_name, *, least: int = 1):
     is_dense = method_name == "__call__" and type(module).__name__ == "Dense"
@@ -125,9 +189,10 @@ def get_config():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("mine")
-    texts = {"network": NETWORK, "method": METHOD, "source": SOURCE, "layers": LAYERS}
+    texts = {"network": NETWORK, "method": METHOD, "source": SOURCE, "layers": LAYERS, "odd": ODD}
     for name, text in texts.items():
         (path / f"my_{name}.py").write_text(text)
+    (path / "my_exit.py").write_text("import sys\n\nsys.exit(0)\n")
     (path / "mine.py").write_text(CONFIG)
     return path
 
@@ -213,6 +278,10 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
         ("regularizer.layers=my_network:MLP", "is no filter: a function"),
         ("methods=('my_source:some_digits',)", "is no method: a function .model, optimizer"),
         ("methods=('erm','my_method:gce','my_method:gce')", "names a method twice"),
+        ("model.name=my_network:Reader", "reads 'sounds': reads must be one of images, texts"),
+        ("model.name=my_exit:Net", "my_exit cannot be imported: SystemExit: 0"),
+        ("methods=my_odd:narrow", r"takes no \*\*options: it is given augment, preprocess, loss_"),
+        ("methods=('my_method:gce','my_odd:gce')", "two methods that are called gce, as would"),
         ("methods=('gce',)", "config.methods='gce' is unknown: take some of erm, .*, or package"),
     ],
 )  # fmt: skip
@@ -220,6 +289,81 @@ def test_what_does_not_fit_is_told_in_one_line(folder, flag, message):
     with pytest.raises(har_config.ConfigError, match=message) as caught:
         checked(folder, f"--config.{flag}")
     assert "\n" not in str(caught.value)
+
+
+def test_what_is_said_of_own_options_in_a_file_and_in_flags(folder):
+    unset = ("--config.model.name=my_network:Plain", "--config.model.options.scale=None")
+    config = files.load(folder / "mine.py")
+    config.model.options, config.model.name = {"scale": 0.5}, "my_network:Plain"
+    config.method.gce.q = 0.25  # a section that comes when it is named
+    argv = overrides.prepare(config, ["har_jax", *unset])
+    assert argv == ["har_jax", unset[0]]
+    assert config.model.options.scale is None
+    assert "keys" not in config.model.options  # which is a method of every section
+    assert config.method.gce.q == 0.25
+    config = files.load(folder / "mine.py")
+    config.model.options.depth = None
+    with pytest.raises(har_config.ConfigError, match=r"depth=None is impossible: .* default is 2"):
+        har_config.validate(config)
+    config = files.load(folder / "mine.py")
+    config.method.gcd.q = 0.25
+    with pytest.raises(har_config.ConfigError, match=r"config.method.gcd is of a method that"):
+        har_config.validate(config)
+    single = checked(folder, "--config.methods=my_method:gce", "--config.method.gce.q=0.5")
+    assert single.methods == ("my_method:gce",)
+
+
+def checked_and_run(config, workdir):
+    from har_jax.experiment.algorithm import Experiment
+
+    har_config.validate(config)
+    Experiment(config, workdir).run()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"methods": ("my_odd:nothing",)}, "returns a NoneType: a har_jax.methods.Method is"),
+        ({"methods": ("my_odd:negative",)}, "its strengths must be an array of shape .200,. of"),
+        ({"methods": ("my_odd:short",)}, "its strengths must be an array of shape .200,. of"),
+        ({"data.source": "my_odd:no_source"}, "returns a int: a har_jax.data.Source is needed"),
+        ({"data.source": "my_odd:loads_none"}, "my_odd:loads_none loads a NoneType: a har_jax"),
+        ({"data.source": "my_odd:untyped", "test_shape": (5,)}, "test: inputs have the shape .5,."),
+        ({"data.source": "my_odd:untyped", "classes": "aa"}, "classes a, a are not all different"),
+        (
+            {"data.source": "my_odd:untyped", "fill": float("nan")},
+            "fill=nan is impossible: it must",
+        ),
+        (
+            {"data.source": "my_odd:untyped", "fill": 1e308},
+            "train: the inputs of 40 examples are not",
+        ),
+    ],
+)
+def test_what_a_method_or_a_source_gives_is_looked_at(folder, tmp_path, changes, message):
+    config = files.load(folder / "mine.py")
+    config.methods = ("erm",)
+    if "data.source" in changes:
+        config.data.options = {k: v for k, v in changes.items() if k not in ("data.source",)}
+    config.update_from_flattened_dict({k: v for k, v in changes.items() if "." in k or "met" in k})
+    refused = pytest.raises((har_config.ConfigError, DataError, StageError), match=message)
+    with refused:  # by the config, or with the data
+        checked_and_run(config, tmp_path)
+    assert not any(tmp_path.glob("**/checkpoints"))
+
+
+def test_a_method_of_another_module_does_not_take_over_a_folder(folder, tmp_path):
+    from har_jax.experiment.artefacts import Artefacts
+
+    folders = []
+    for name in ("erm", "my_odd:gce", "my_method:gce"):
+        config = checked(folder, f"--config.methods=('{name}',)")
+        (folder_of,) = Artefacts(config, tmp_path).train.values()
+        folders.append(folder_of)
+    first, second = folders[1:]
+    first.begin("digest")
+    assert second.differences()["methods: gce"] == ("my_odd:gce", "my_method:gce")
+    assert not any(key.startswith("methods") for key in folders[0].fingerprint)
 
 
 def test_an_option_that_is_needed_has_to_be_set(folder):
@@ -240,7 +384,10 @@ def test_a_wrong_type_is_one_line_of_the_command(folder):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Wide", r"returns \(2, 11\) for 2 inputs of 10 classes: logits of shape \(2, 10\)"),
+        (
+            "Wide",
+            r"returns float32 of shape \(2, 11\) for 2 inputs of 10 classes: .* shape \(2, 10\)",
+        ),
         ("Bare", "regularizer.layers='normalization': .*"),
     ],
 )

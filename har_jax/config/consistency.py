@@ -1,7 +1,7 @@
 """What the sections of a config must not say against one another."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 from har_jax.config import own
 from har_jax.config.errors import ConfigError
@@ -61,6 +61,11 @@ def _check_texts(flat: Mapping[str, Any]) -> None:
     """That what is of texts and what is of images, or of networks for them, is not mixed."""
     name, layers = flat["model.name"], flat["regularizer.layers"]
     network = own.choice_of("model", _selector("model"), name)
+    if reads(network) not in get_args(Kind):
+        raise ConfigError(
+            f"config.model.name={name!r} reads {reads(network)!r}: reads must be one of "
+            f"{', '.join(get_args(Kind))}"
+        )
     of_texts = reads(network) == "texts"
     known = name in _selector("model").choices and layers in FILTERS
     if known and of_texts != (layers in TEXT_FILTERS):

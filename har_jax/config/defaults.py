@@ -14,7 +14,8 @@ OPTIONS = "options"
 
 def base() -> config_dict.ConfigDict:
     """All keys with their defaults. ``None`` stands for what the choice at hand does not read."""
-    config = config_dict.ConfigDict({"method": {}})
+    config = config_dict.ConfigDict()
+    config.method = _Methods()
     for path, section in SECTIONS.items():
         part = _section(config, path)
         for name, parameter in section.plain.items():
@@ -29,6 +30,15 @@ def base() -> config_dict.ConfigDict:
     for part in own_sections(config):
         part.unlock()
     return config
+
+
+class _Methods(config_dict.ConfigDict):
+    """The options of methods, with a section for each; a person's own comes when it is named."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name not in self and not self.is_locked:
+            self[name] = config_dict.ConfigDict()
+        return super().__getattr__(name)
 
 
 def own_sections(config: config_dict.ConfigDict) -> Iterator[config_dict.ConfigDict]:

@@ -45,15 +45,35 @@ def load(path: pathlib.Path) -> Any:
     spec = importlib.util.spec_from_loader(loader.name, loader)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module.get_config()
+    try:
+        loader.exec_module(module)
+        return module.get_config()
+    except SystemExit as error:
+        raise RuntimeError(f"it ends the program, with {error.code!r}") from error
 
 
 def failure(error: Exception) -> str:
     """What went wrong in a config file, by the exception that came out of it."""
     if key := _missing_key(error):
         return str(unknown_key(key, flatten(base())))
+    if told := _wrong_type(error):
+        return told
     return f"the config file fails: {type(error).__name__}: {error}"
+
+
+def _wrong_type(error: Exception) -> str | None:
+    """What is told of a value that a key of ours does not take, if that is the error."""
+    if not isinstance(error, TypeError) or "Could not override field" not in str(error):
+        return None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        owner, key = frame.f_locals.get("self"), frame.f_locals.get("key")
+        if frame.f_code.co_name == "__setitem__" and isinstance(owner, config_dict.ConfigDict):
+            section = _path(set(owner.keys()))
+            if section is None or not isinstance(key, str) or "." in key:
+                continue
+            value, needed = frame.f_locals.get("value"), owner.get_type(key).__name__
+            return f"config.{section}{key}={value!r} has the wrong type: {needed} needed"
+    return None
 
 
 def _missing_key(error: Exception) -> str | None:
@@ -78,7 +98,9 @@ def _missing_key(error: Exception) -> str | None:
 def _path(keys: set[str]) -> str | None:
     """The section, with a dot behind it, that has these keys; None for a config of another kind."""
     sections = _sections(base(), "")
-    likeness = {path: len(keys & known) / len(keys | known) for path, known in sections.items()}
+    likeness = {
+        path: len(keys & known) / len(keys | known) for path, known in sections.items() if known
+    }
     best = max(likeness, key=lambda path: likeness[path])
     return best if likeness[best] >= 0.5 else None
 

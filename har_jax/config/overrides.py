@@ -3,7 +3,7 @@
 import ast
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ml_collections import config_dict
@@ -56,24 +56,28 @@ def prepare(config: config_dict.ConfigDict, argv: list[str]) -> list[str]:
       ConfigError: if an argument is of a key that there is not.
     """
     _set_choices(config, argv)
-    own.declare(config)
+    declared = own.declare(config)
     keys = flatten(config)
     for argument in argv:
         if match := re.match(_FLAG, argument):
             key = match[1]
             if key not in keys and not any(known.startswith(f"{key}.") for known in keys):
                 raise unknown_key(key, keys)
-    return _unset(config, argv)
+    unsettable = {key for key, value in flatten(base()).items() if value is None}
+    unsettable |= {key for key, parameter in declared.items() if parameter.default is None}
+    return _unset(config, argv, unsettable)
 
 
-def wrong_value(config: Any, message: str) -> str:
+def wrong_value(config: Any, argv: list[str], message: str) -> str:
     """What absl says of a value that is not of the type of its key, in our words."""
-    if match := re.search(r"flag --config\.([\w.]+)=(.*?):", message):
-        key, value = match.groups()
+    if match := re.search(r"flag --config\.([\w.]+)=", message):
+        key = match[1]
+        value = dict(_values(argv, {key})).get(key)
         *path, last = key.split(".")
         for name in path:
             config = config[name]
-        needed = config.get_type(last).__name__
+        says = config.get_type(last)
+        needed = says.__name__ if says is not tuple else """tuple, such as '("a","b")',"""
         return f"config.{key}={value!r} has the wrong type: {needed} needed"
     return message
 
@@ -89,10 +93,10 @@ def _set_choices(config: config_dict.ConfigDict, argv: list[str]) -> None:
         if key == "methods":
             try:
                 value = ast.literal_eval(value)
-            except (ValueError, SyntaxError):  # told of by who reads the flag
-                continue
-            if not isinstance(value, (tuple, list)):
-                continue
+            except (ValueError, SyntaxError):  # one name alone, or told of by who reads the flag
+                if "," in value:
+                    continue
+            value = tuple(value) if isinstance(value, (tuple, list)) else (value,)
         config.update_from_flattened_dict({key: value})
 
 
@@ -104,12 +108,14 @@ def _values(argv: list[str], keys: set[str]) -> Iterator[tuple[str, Any]]:
             yield match[1], value if equals else (argv[place + 1 : place + 2] or [""])[0]
 
 
-def _unset(config: config_dict.ConfigDict, argv: list[str]) -> list[str]:
-    """Applies ``--config.KEY=None``, of keys that can be unset."""
-    defaults, rest = flatten(base()), []
+def _unset(
+    config: config_dict.ConfigDict, argv: list[str], unsettable: Collection[str]
+) -> list[str]:
+    """Applies ``--config.KEY=None``, of keys whose default it is."""
+    rest = []
     for argument in argv:
         match = re.fullmatch(rf"{_FLAG}=None", argument)
-        if match and defaults.get(match[1], "") is None:
+        if match and match[1] in unsettable:
             config.update_from_flattened_dict({match[1]: None})
         else:
             rest.append(argument)

@@ -2,19 +2,17 @@
 
 import difflib
 import importlib
-import inspect
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from flax import linen as nn
 from ml_collections import config_dict
 
+from har_jax.config.contracts import CONTRACTS, check_method, is_sayable, refuse_unsayable
 from har_jax.config.defaults import OPTIONS, base, flatten, initial, join
 from har_jax.config.errors import ConfigError, unknown_key
 from har_jax.config.schema import GIVEN_TO_METHODS, SECTIONS, Selector, options_of_entry
 from har_jax.methods import METHODS, Entry
-from har_jax.options import NEEDED, Parameter, options, parameters
+from har_jax.options import NEEDED, Parameter, options
 
 
 def is_own(selector: Selector, value: str) -> bool:
@@ -39,7 +37,7 @@ def choice_of(path: str, selector: Selector, value: str) -> Callable[..., Any]:
         return selector.choices[kind]
     if is_own(selector, value):
         own = _import(key, value)
-        _CONTRACTS[key](f"config.{key}={value!r}", own)
+        CONTRACTS[key](f"config.{key}={value!r}", own)
         return own
     if selector.argument is None:
         remedy = f"take one of {', '.join(selector.choices)}"
@@ -67,9 +65,9 @@ def options_of(path: str, selector: Selector, value: str) -> dict[str, Parameter
     if not is_own(selector, value):
         return options(choice)
     given = selector.given or frozenset()
-    _refuse_unsayable(f"config.{join(path, selector.name)}={value!r}", [choice], given)
+    refuse_unsayable(f"config.{join(path, selector.name)}={value!r}", [choice], given)
     found = options(choice, own=True)
-    return {name: found[name] for name in found if name not in given}
+    return {name: found[name] for name in found if name not in given and is_sayable(found[name])}
 
 
 def method_name(value: str) -> str:
@@ -94,29 +92,30 @@ def entry_of(value: str) -> Entry:
     own = _import("methods", value)
     said = f"config.methods={value!r}"
     entry = own._replace(section=None) if isinstance(own, Entry) else Entry(own)
-    if not callable(entry.make) or len(_positional(entry.make)) < 2:
-        raise ConfigError(
-            f"{said} is no method: a function (model, optimizer, *, ..., **options) that returns a "
-            "har_jax.methods.Method is needed, or a har_jax.methods.Entry"
-        )
-    _refuse_unsayable(said, entry.parts, GIVEN_TO_METHODS)
+    check_method(said, method_name(value), entry.make)
+    refuse_unsayable(said, entry.parts, GIVEN_TO_METHODS)
     return entry
 
 
 def options_of_method(value: str) -> tuple[str, dict[str, Parameter]]:
     """The section of a method's options, and these by name."""
     entry, own = entry_of(value), value not in METHODS
-    return entry.section or f"method.{method_name(value)}", options_of_entry(entry, own=own)
+    found = options_of_entry(entry, own=own)
+    found = {name: found[name] for name in found if not own or is_sayable(found[name])}
+    return entry.section or f"method.{method_name(value)}", found
 
 
-def declare(config: config_dict.ConfigDict) -> None:
+def declare(config: config_dict.ConfigDict) -> dict[str, Parameter]:
     """Gives a config the keys of its own choices' options, with their types, in place.
+
+    Returns:
+      These options, by key.
 
     Raises:
       ConfigError: if the config lacks a key that all have, a choice is not there, or the config
         has options that it has not.
     """
-    given = flatten(config)
+    given, declared = flatten(config), dict[str, Parameter]()
     for key in flatten(base()):
         if key not in given:
             raise ConfigError(f"config.{key} is missing: start from har_jax.config.base()")
@@ -139,6 +138,7 @@ def declare(config: config_dict.ConfigDict) -> None:
             )
         found = options_of(path, selector, value) if own else {}
         _declare(config, part, OPTIONS, join(path, OPTIONS), found)
+        declared |= {join(join(path, OPTIONS), key): found[key] for key in found}
     names = {
         method_name(value): value
         for value in (config.methods if isinstance(config.methods, (tuple, list)) else ())
@@ -146,8 +146,15 @@ def declare(config: config_dict.ConfigDict) -> None:
     }
     known = {path.removeprefix("method.") for path in SECTIONS if path.startswith("method.")}
     for name in {*config.method, *names} - known:
+        if name not in names and len(config.method[name]):
+            raise ConfigError(
+                f"config.method.{name} is of a method that config.methods does not name: add it "
+                "there, or remove this"
+            )
         found = options_of_method(names[name])[1] if name in names else {}
         _declare(config, config.method, name, f"method.{name}", found)
+        declared |= {f"method.{name}.{key}": found[key] for key in found}
+    return declared
 
 
 def _declare(
@@ -158,7 +165,7 @@ def _declare(
     found: Mapping[str, Parameter],
 ) -> None:
     """Makes a section of some options, with the values that there are."""
-    given = dict(part[name]) if name in part else {}
+    given = dict(part[name]) if part.get(name) is not None else {}
     for key in given:
         if key not in found:
             known = [*flatten(config), *(f"{path}.{other}" for other in found)]
@@ -168,6 +175,11 @@ def _declare(
         {key: initial(parameter, parameter.default) for key, parameter in found.items()}
     )
     for key, value in given.items():
+        if value is None and found[key].default not in (None, NEEDED):
+            raise ConfigError(
+                f"config.{path}.{key}=None is impossible: None stands for what is not set; the "
+                f"default is {found[key].default!r}"
+            )
         try:
             typed[key] = value
         except TypeError as error:
@@ -200,7 +212,7 @@ def _import(key: str, value: str) -> Any:
             f"{said}: there is no module {error.name}: put {error.name.split('.')[0]}.py beside "
             "the config file, or install it"
         ) from error
-    except Exception as error:  # a module is a program, and can fail in any way
+    except (Exception, SystemExit) as error:  # a module is a program, and can fail in any way
         raise ConfigError(
             f"{said}: {name} cannot be imported: {type(error).__name__}: {error}"
         ) from error
@@ -210,60 +222,3 @@ def _import(key: str, value: str) -> Any:
         near = difflib.get_close_matches(attribute, dir(module), n=1)
         remedy = f"did you mean {near[0]}?" if near else "see its spelling"
         raise ConfigError(f"{said}: {module.__file__} has no {attribute}: {remedy}") from error
-
-
-def _positional(choice: Callable[..., Any]) -> list[str]:
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    found = inspect.signature(choice).parameters.values()
-    return [parameter.name for parameter in found if parameter.kind in kinds]
-
-
-def _refuse_unsayable(said: str, parts: list[Any] | tuple[Any, ...], given: frozenset[str]) -> None:
-    for parameter in (each for part in parts for each in parameters(part)):
-        needed = parameter.default is NEEDED and parameter.name not in given
-        if needed and parameter.says is None and parameter.name not in ("parent", "name"):
-            raise ConfigError(
-                f"{said} needs {parameter.name}, which a config cannot say: give it a default, or "
-                "a type of bool, int, float, str or tuple"
-            )
-
-
-def _check_network(said: str, network: Any) -> None:
-    nnx = sys.modules.get("flax.nnx")  # whoever has a module of it has imported it
-    if nnx is not None and isinstance(network, type) and issubclass(network, nnx.Module):
-        raise ConfigError(f"{said} is a module of NNX: a Flax Linen module is needed")
-    if not (isinstance(network, type) and issubclass(network, nn.Module)):
-        raise ConfigError(f"{said} is no network: the class of a Flax Linen module is needed")
-    if "num_classes" not in inspect.signature(network).parameters:
-        raise ConfigError(
-            f"{said} has no field num_classes: it is made as "
-            f"{network.__name__}(num_classes=K, **options)"
-        )
-    call = inspect.signature(network.__call__).parameters
-    if "train" not in call and not any(p.kind is p.VAR_KEYWORD for p in call.values()):
-        raise ConfigError(
-            f"{said} has no argument train: it is called as (inputs, train=True) in training, and "
-            "with False in prediction"
-        )
-
-
-def _check_source(said: str, source: Any) -> None:
-    if not callable(source) or _positional(source):
-        raise ConfigError(
-            f"{said} is no source: a function with keyword-only options that returns a "
-            "har_jax.data.Source is needed"
-        )
-
-
-def _check_filter(said: str, layers: Any) -> None:
-    if not callable(layers) or isinstance(layers, type) or len(_positional(layers)) != 2:
-        raise ConfigError(
-            f"{said} is no filter: a function (module, method_name) -> bool is needed"
-        )
-
-
-_CONTRACTS: Mapping[str, Callable[[str, Any], None]] = {
-    "model.name": _check_network,
-    "data.source": _check_source,
-    "regularizer.layers": _check_filter,
-}

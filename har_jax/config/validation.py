@@ -99,12 +99,19 @@ def _check_methods(flat: Mapping[str, Any]) -> None:
     for value in names:
         if not isinstance(value, str):
             raise ConfigError(f"config.methods={names} holds {value!r}: methods go by name")
+    called = [own.method_name(value) for value in names]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"config.methods={names} names a method twice: remove one")
+    for name in called:
+        if called.count(name) > 1:
+            raise ConfigError(
+                f"config.methods={names} names two methods that are called {name}, as would be "
+                "their folders: rename one"
+            )
+    for value in names:
         path, options = own.options_of_method(value)
         if value not in own.METHODS:
             _check_values(path, options, flat, needed_by=f"config.methods={value!r}")
-    called = [own.method_name(value) for value in names]
-    if len(set(called)) < len(called):
-        raise ConfigError(f"config.methods={names} names a method twice: remove one")
 
 
 def _check_values(
@@ -152,7 +159,7 @@ def _refusal(key: str, value: Any, parameter: Parameter, found: Any) -> ConfigEr
         shown = ", ".join(map(str, parameter.one_of))
         return ConfigError(f"config.{key}={value!r} is unknown: take one of {shown}")
     if found["type"].startswith(_BOUNDS):
-        rule = option.rule or "be finite"
+        rule = option.rule if found["type"] != "finite_number" else "be finite"
         return ConfigError(f"config.{key}={value!r} is impossible: it must {rule}")
     return _wrong_type(key, value, parameter)
 

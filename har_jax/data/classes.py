@@ -5,6 +5,7 @@ import difflib
 from collections.abc import Sequence
 
 from har_jax.data.examples import DataError
+from har_jax.system.terminal import some
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,6 +19,12 @@ class Classes:
 
     names: tuple[str, ...]
     source: str
+
+    def __post_init__(self) -> None:
+        if len(set(self.names)) < len(self.names):
+            raise DataError(
+                f"the classes {some(self.names)} of {self.source} are not all different"
+            )
 
     def ids(self, classes: Sequence[int | str], key: str) -> tuple[int, ...]:
         """As :func:`class_ids` has them."""

@@ -108,6 +108,23 @@ class Dataset:
                 raise DataError(
                     f"{split}: {len(examples.inputs)} inputs for {len(examples.labels)} labels"
                 )
+            if examples.inputs.shape[1:] != self.train.inputs.shape[1:]:
+                raise DataError(
+                    f"{split}: inputs have the shape {examples.inputs.shape[1:]}, and those of "
+                    f"train {self.train.inputs.shape[1:]}"
+                )
+            _check_finite(examples.inputs, split)
+
+
+def _check_finite(inputs: Inputs, name: str) -> None:
+    if not isinstance(inputs, np.ndarray) or not np.issubdtype(inputs.dtype, np.floating):
+        return
+    finite = np.isfinite(inputs).reshape(len(inputs), -1).all(axis=1)
+    if not np.all(finite):
+        raise DataError(
+            f"{name}: the inputs of {np.sum(~finite)} examples are not finite, the first of them "
+            f"example {np.argmin(finite)}: leave them out"
+        )
 
 
 def check_labels(labels: np.ndarray, num_classes: int, name: str) -> None:

@@ -69,7 +69,12 @@ def load(
     mislabelling = None if noise is None else noise.of(classes)
     thinning = None if imbalance is None else imbalance.of(classes)
     warn_of_near_names(source.class_names, "classes")
-    dataset = mend_leaks(source.load(seeds.derive(seed, "test split")), on_leak)
+    loaded = source.load(seeds.derive(seed, "test split"))
+    if not isinstance(loaded, Dataset):
+        raise DataError(
+            f"{source.name} loads a {type(loaded).__name__}: a har_jax.data.Dataset is needed"
+        )
+    dataset = mend_leaks(loaded, on_leak)
     if dataset.class_names != source.class_names:
         raise DataError(
             f"{source.name} announces the classes {some(source.class_names)}, and loads "

@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -54,12 +55,18 @@ class Artefacts:
         every = ("methods", *itertools.chain(*keys.values()))
         self.pretrain = self._folder("pretrain", fingerprints.PRETRAIN)
         self.estimate = self._folder("estimate", fingerprints.of_estimate(foreign=self.foreign))
-        self.train = {name: self._folder(f"train/{name}", keys[name]) for name in keys}
+        self.train = {
+            name: self._folder(f"train/{name}", keys[name], fingerprints.of_name(value))
+            for name, value in self.methods.items()
+        }
         self.report = self._folder("report", every)
         self.predict = self._folder("predict", (*every, *fingerprints.R, "predictions"))
 
-    def _folder(self, name: str, keys: tuple[str, ...]) -> StageFolder:
-        return StageFolder(self._workdir / name, fingerprints.fingerprint(self.config, keys))
+    def _folder(
+        self, name: str, keys: tuple[str, ...], more: Mapping[str, str] | None = None
+    ) -> StageFolder:
+        fingerprint = fingerprints.fingerprint(self.config, keys)
+        return StageFolder(self._workdir / name, {**fingerprint, **(more or {})})
 
     @property
     def data(self) -> TrainingData:
@@ -132,10 +139,17 @@ class Artefacts:
         )
         chosen = method_options(self.methods[name], self.config)
         try:
-            strength: np.ndarray = make(entry.strength, setting, chosen=chosen)
+            strength = make(entry.strength, setting, chosen=chosen)
         except ValueError as error:
             raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
-        return strength
+        shape = (len(self.data.train),)
+        fits = isinstance(strength, np.ndarray) and strength.shape == shape
+        if not fits or not np.all(np.isfinite(strength) & (strength >= 0)):
+            raise StageError(
+                f"config.methods={self.methods[name]!r}: its strengths must be an array of shape "
+                f"{shape} of finite numbers that are not negative"
+            )
+        return np.asarray(strength)
 
     def digest_for(self, folder: StageFolder) -> str:
         """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""

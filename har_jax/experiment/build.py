@@ -1,5 +1,6 @@
 """From a config's sections to models, optimizers and methods."""
 
+import dataclasses
 import math
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from jaxtyping import Array
 from ml_collections import config_dict
 
 from har_jax import methods
-from har_jax.config import own
+from har_jax.config import ConfigError, own
 from har_jax.config.consistency import reads
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS, Selector
@@ -93,6 +94,8 @@ def make_source(config: Mapping[str, Any]) -> Source:
             f"config.data.source={config['source']!r} returns a {type(source).__name__}: a "
             "har_jax.data.Source is needed"
         )
+    if own.is_own(_selector("data"), config["source"]):
+        source = dataclasses.replace(source, name=config["source"])
     return source
 
 
@@ -188,9 +191,12 @@ def make_method(
     entry = own.entry_of(name)
     if takes_layers(entry):
         given["layers"] = make_filter(config.regularizer)
-    method: methods.Method = make(
-        entry.make, model, optimizer, chosen=method_options(name, config), given=given
-    )
+    method = make(entry.make, model, optimizer, chosen=method_options(name, config), given=given)
+    if not isinstance(method, methods.Method):
+        raise ConfigError(
+            f"config.methods={name!r} returns a {type(method).__name__}: a har_jax.methods.Method "
+            "is needed"
+        )
     return method
 
 

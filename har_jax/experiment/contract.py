@@ -46,12 +46,15 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
             f"{said} fails with inputs of shape {batch.shape}, {batch.dtype}: "
             f"{type(error).__name__}: {first}"
         ) from error
+    if "params" not in variables:
+        raise ConfigError(f"{said} has no parameters: there is nothing to train")
     wanted = (_ROWS, data.num_classes)
-    if getattr(logits, "shape", None) != wanted:
-        given = logits.shape if hasattr(logits, "shape") else f"a {type(logits).__name__}"
+    is_array = isinstance(logits, jax.ShapeDtypeStruct)
+    if not is_array or logits.shape != wanted or not jnp.issubdtype(logits.dtype, jnp.floating):
+        given = f"{logits.dtype} of shape {logits.shape}" if is_array else type(logits).__name__
         raise ConfigError(
-            f"{said} returns {given} for {_ROWS} inputs of {data.num_classes} classes: logits of "
-            f"shape {wanted} are needed"
+            f"{said} returns {given} for {_ROWS} inputs of {data.num_classes} classes: floating "
+            f"logits of shape {wanted} are needed"
         )
     if any(takes_layers(own.entry_of(method)) for method in config.methods):
         loss_and_norm = loss_and_jacobian_norm(

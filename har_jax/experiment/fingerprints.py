@@ -9,6 +9,7 @@ from har_jax.config import own
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS
 from har_jax.experiment.build import takes_layers
+from har_jax.methods import METHODS
 from har_jax.options import Parameter
 
 _COMMON = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
@@ -35,6 +36,11 @@ def of_method(name: str, *, foreign: bool) -> tuple[str, ...]:
         *(_LAYERS if takes_layers(entry) else ()),
         *(of_estimate(foreign=foreign) if entry.estimates else ()),
     )
+
+
+def of_name(name: str) -> dict[str, str]:
+    """What tells a person's own method from others of its name."""
+    return {} if name in METHODS else {f"methods: {own.method_name(name)}": name}
 
 
 def fingerprint(config: config_dict.ConfigDict, keys: Sequence[str]) -> dict[str, Any]:
