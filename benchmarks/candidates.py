@@ -54,13 +54,15 @@ class Candidate:
     """A step that can be timed.
 
     Attributes:
-      run: Makes steps.
+      run: Makes steps, or so many times several of them.
+      several: How many.
       compile_seconds: Tracing and compiling.
       flops: As XLA counts those of the program that it is given; None where it cannot.
       temporary_bytes: The memory that a step takes and gives back; None where XLA does not say.
     """
 
     run: Run
+    several: int = 1
     compile_seconds: float | None = None
     flops: float | None = None
     temporary_bytes: int | None = None
@@ -77,6 +79,7 @@ def make_method(
     *,
     remat: bool = False,
     derivative: Derivative = "exact",
+    every: int = 1,
     **options: Unpack[methods.StepOptions],
 ) -> methods.Method:
     """:func:`har_jax.methods.erm` or ``har``, with the paper's network and optimizer."""
@@ -90,6 +93,7 @@ def make_method(
         layers=normalization_layers_but_stem,
         reduction="sum_of_norms",
         derivative=derivative,
+        every=every,
         **options,
     )
 
@@ -100,30 +104,43 @@ def ours(
     *,
     remat: bool = False,
     derivative: Derivative = "exact",
+    every: int = 1,
     microbatches: int = 1,
 ) -> Candidate:
-    """A step of a method, compiled."""
-    made = make_method(name, setup, remat=remat, derivative=derivative, microbatches=microbatches)
+    """A step of a method, compiled; where R is taken at some of them, as many as come by turns."""
+    made = make_method(
+        name, setup, remat=remat, derivative=derivative, every=every, microbatches=microbatches
+    )
+    steps = (made.step,) if made.phases is None else made.phases.steps
     batch = jax.device_put(setup.batch())
     key = jax.random.key(0)
     state = jax.jit(made.init)(key, batch)
     start = time.perf_counter()
     with setup.matmul_precision():
-        jitted = jax.jit(made.step, donate_argnums=0, compiler_options=compiler_options())
-        traced = jitted.trace(state, batch, key)
-        compiled = traced.lower().compile()
+        traced = [
+            jax.jit(step, donate_argnums=0, compiler_options=compiler_options()).trace(
+                state, batch, key
+            )
+            for step in steps
+        ]
+        compiled = [each.lower().compile() for each in traced]
     seconds = time.perf_counter() - start
+    due = (lambda _: 0) if made.phases is None else made.phases.due
 
-    def run(steps: int) -> None:
+    def run(times: int) -> None:
         nonlocal state
-        for _ in range(steps):
-            state, _ = compiled(state, batch, key)
+        for number in range(every * times):
+            state, _ = compiled[due(number)](state, batch, key)
         jax.block_until_ready(state)
 
     flops = None
     if microbatches == 1:  # what a loop holds is counted once; convolutions are loops on CPU only
-        flops = traced.lower(lowering_platforms=("cuda",)).cost_analysis()["flops"]
-    return Candidate(run, seconds, flops, compiled.memory_analysis().temp_size_in_bytes)
+        counted = [
+            each.lower(lowering_platforms=("cuda",)).cost_analysis()["flops"] for each in traced
+        ]
+        flops = sum(counted[due(number)] for number in range(every)) / every
+    memory = max(each.memory_analysis().temp_size_in_bytes for each in compiled)
+    return Candidate(run, every, seconds, flops, memory)
 
 
 def theirs(method: str, setup: Setup, *, channels_last: bool = False) -> Candidate:

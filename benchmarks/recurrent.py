@@ -2,8 +2,8 @@
 
 python -m benchmarks.recurrent [--width=256] [--length=256] [--batch_size=64] [--rounds=5]
 
-Random ids; a row for plain training and for HAR, each as it is and with `remat`. Time is the median
-of the rounds, in which all take turns.
+Random ids; a row for plain training and for HAR, each as it is and with `remat`, and for HAR of
+first order. Time is the median of the rounds, in which all take turns.
 """
 
 import argparse
@@ -22,9 +22,10 @@ from har_jax.linen.layers import embeddings_and_recurrent_layers
 from har_jax.models import BiLSTM
 
 VOCABULARY = 20_000
+FIRST_ORDER = "HAR, first order"
 
 
-def compiled(name: str, options: argparse.Namespace, *, remat: bool):
+def compiled(name: str, options: argparse.Namespace, *, remat: bool = False):
     """The compiled step, and what to call it with."""
     model = BiLSTM(2, VOCABULARY, widths=(options.width,) * 2, remat=remat)
     optimizer = optax.adam(1e-3)
@@ -32,7 +33,13 @@ def compiled(name: str, options: argparse.Namespace, *, remat: bool):
         method = methods.erm(model, optimizer)
     else:
         layers = embeddings_and_recurrent_layers
-        method = methods.har(model, optimizer, layers=layers, reduction="sum_of_norms")
+        method = methods.har(
+            model,
+            optimizer,
+            layers=layers,
+            reduction="sum_of_norms",
+            derivative="first_order" if name == FIRST_ORDER else "exact",
+        )
     rng = np.random.default_rng(0)
     batch = {
         "inputs": jnp.asarray(
@@ -65,6 +72,7 @@ def main() -> None:
         for remat in (False, True)
         for name in ("ERM", "HAR")
     }
+    steps[FIRST_ORDER] = compiled(FIRST_ORDER, options)
     memory = {name: step.memory_analysis().temp_size_in_bytes for name, (step, _) in steps.items()}
     runs = {name: functools.partial(repeat, *step) for name, step in steps.items()}
     seconds = alternate(runs, options.rounds)
