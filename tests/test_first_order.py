@@ -226,6 +226,7 @@ def test_under_transformations_and_in_one_pass_where_losses_count_alike(name):
     assert products[1] == products[0] + 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "axis"),
     [
@@ -271,6 +272,7 @@ def test_over_devices_also_where_their_examples_depend_on_each_other(kind, axis)
         assert 0 < distance(found[1], found[0]) < 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "of",
     [
@@ -319,6 +321,7 @@ def test_rows_without_gradient_and_losses_that_do_not_count():
         assert np.all(np.isnan(flat(gradient(reduction, 0.0, 1.0)["layers_1"])))  # and not 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wide")
 def test_taps_in_a_loop_that_is_rematerialized():
     model = zoo.Network("layer", lift="scan_remat")
@@ -385,6 +388,7 @@ def test_rules_that_close_over_values_are_refused():
         jax.jit(lambda v: loss_and_norm(lambda z: zoo.cross_entropy(z, y), v, x))(variables)
 
 
+@pytest.mark.slow
 def test_bfloat16_and_complex_activations():
     class Complex(nn.Module):
         @nn.compact
@@ -413,6 +417,7 @@ def test_bfloat16_and_complex_activations():
         assert np.linalg.norm(first - exact) < close * np.linalg.norm(exact)
 
 
+@pytest.mark.slow
 def test_training_in_microbatches_and_with_a_bounded_norm():
     class Net(nn.Module):
         @nn.compact

@@ -91,8 +91,7 @@ def test_har_without_strength_is_erm_and_with_one_for_all_is_uniform():
         chex.assert_trees_all_close(actual.params, expected.params, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["uniform", "har"])
-@pytest.mark.parametrize("axis", [None, AXIS])
+@pytest.mark.parametrize(("name", "axis"), [("har", None), ("uniform", AXIS)])
 def test_r_at_each_third_step_is_three_times_as_strong(name, axis):
     data = batch(8)
     mesh = data_mesh(jax.devices()[:2]) if axis else None
