@@ -23,7 +23,7 @@ class Plain(nn.Module):
 
     @nn.compact
     def __call__(self, x, *, train):
-        for width in (16, 32, 32):
+        for width in (32, 64, 64):
             x = nn.Conv(width, (3, 3))(x)
             x = nn.relu(nn.BatchNorm(not train, use_scale=False, use_bias=False)(x))
         return nn.Dense(10)(jnp.mean(x, axis=(1, 2)))
@@ -33,7 +33,7 @@ def runs(batch_size: int) -> dict[str, Run]:
     """Makes pairs of steps of each kind."""
     rng = np.random.default_rng(0)
     batch = {
-        "inputs": jnp.asarray(rng.normal(size=(batch_size, 16, 16, 3)), jnp.float32),
+        "inputs": jnp.asarray(rng.normal(size=(batch_size, 32, 32, 3)), jnp.float32),
         "labels": jnp.asarray(rng.integers(0, 10, batch_size)),
         "strength": jnp.full(batch_size, 0.1),
     }

@@ -47,6 +47,8 @@ def make(name, model=MODEL, **options):
     optimizer = optax.sgd(RATE)
     if name == "erm":
         return methods.erm(model, optimizer, **options)
+    if name == "gce":
+        return methods.gce(model, optimizer, **options)
     if name == "uniform":
         return methods.uniform(model, optimizer, 0.5, **options)
     return methods.har(model, optimizer, **options)
@@ -119,7 +121,7 @@ def test_r_at_each_third_step_is_three_times_as_strong(name, axis):
     assert make_one(name).phases is None
 
 
-@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
 def test_deferred_weights_compose_with_every_method(name):
     data = batch()
     table = np.array([2.0, 0.0, 1.0])
@@ -150,7 +152,7 @@ def test_deferred_weights_compose_with_every_method(name):
     chex.assert_trees_all_close(after.params, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
 def test_microbatches_make_the_same_step(name):
     data, model = batch(), Network("layer")
     weights = lambda labels, step: 1.0 + labels  # whose sums differ from part to part
@@ -162,7 +164,7 @@ def test_microbatches_make_the_same_step(name):
 
 
 @pytest.mark.parametrize("microbatches", [1, 3])
-@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
 def test_devices_make_the_same_step_with_one_all_reduce(name, microbatches):
     options = dict(
         loss_weights=lambda labels, step: 1.0 + labels,  # whose sums differ from part to part
@@ -253,7 +255,7 @@ def test_synchronized_batchnorm_on_devices_is_batchnorm_on_one():
     chex.assert_trees_all_close(after, (expected, metrics), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
 def test_options_that_do_not_exist_are_refused(name):
     with pytest.raises(TypeError, match="unknown options microbatch: there are augment, prepro"):
         make(name, microbatch=2)
@@ -329,7 +331,7 @@ def test_augmentation_sees_a_new_key_each_step_and_prediction_sees_none():
     )
 
 
-@pytest.mark.parametrize("name", ["erm", "uniform", "har"])
+@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
 def test_preprocessing_comes_after_augmentation_and_in_prediction(name):
     halve = lambda inputs: inputs.astype(jnp.float32) / 2
     shift = lambda key, inputs: inputs + 1

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from har_jax.methods.erm import erm
+from har_jax.methods.gce import gce
 from har_jax.methods.har import har
 from har_jax.methods.shared import strengths
 from har_jax.methods.shared.base import (
@@ -24,6 +25,7 @@ from har_jax.methods.uniform import uniform
 
 METHODS: Mapping[str, Entry] = {
     "erm": Entry(erm),
+    "gce": Entry(gce),
     "uniform": Entry(har, strengths.constant, section="regularizer"),
     "har": Entry(har, strengths.adaptive, estimates=True, section="regularizer"),
     "har_random": Entry(har, strengths.at_random, estimates=True, section="regularizer"),
@@ -48,6 +50,7 @@ __all__ = [
     "class_balanced_weights",
     "deferred_weights",
     "erm",
+    "gce",
     "har",
     "single_network",
     "uniform",

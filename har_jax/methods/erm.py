@@ -1,9 +1,11 @@
 """Empirical risk minimization: the weighted mean of the losses and nothing else."""
 
+from collections.abc import Callable
 from typing import Unpack
 
 import optax
 from flax import linen as nn
+from jaxtyping import Array
 
 from har_jax.losses import cross_entropy
 from har_jax.methods.shared.base import Method, Objective, StepOptions, accuracy, single_network
@@ -29,12 +31,14 @@ def erm(
     return single_network(model, optimizer, plain_objective(model), **options)
 
 
-def plain_objective(model: nn.Module) -> Objective:
-    """The weighted sum of the cross-entropies."""
+def plain_objective(
+    model: nn.Module, per_example_loss: Callable[[Array, Array], Array] = cross_entropy
+) -> Objective:
+    """The weighted sum of the losses of a batch's examples, ``(logits, labels) -> [B]``."""
 
     def objective(variables, batch, weights, apply_options):
         logits, collections = model.apply(variables, batch["inputs"], **apply_options)
-        loss = cross_entropy(logits, batch["labels"])
+        loss = per_example_loss(logits, batch["labels"])
         metrics = {"loss": weighted_sum(loss), "accuracy": accuracy(logits, batch["labels"])}
         return weighted_sum(loss, weights), (collections, metrics)
 
