@@ -133,6 +133,7 @@ def test_remat_over_time_changes_nothing(state, batch, stepped):
     chex.assert_trees_all_close(after.params, stepped, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_batch_that_is_split_over_devices_makes_the_same_step(state, batch, stepped):
     mesh = data_mesh(jax.devices()[:2])
     step = map_over(mesh, method_of(MODEL, axis=AXIS).step, (WHOLE, ROWS, WHOLE), WHOLE)

@@ -172,6 +172,7 @@ class TestMainJob:
         fingerprint = json.loads((tmp_path / "train" / "erm" / "stage.json").read_text())
         assert fingerprint["fingerprint"]["data.noise.groups"] is None
 
+    @pytest.mark.slow
     def test_no_estimate_where_no_method_needs_one(self, tmp_path):
         plain = (*TINY, "--config.methods='uniform',", f"--workdir={tmp_path}")
         run = har(*plain)

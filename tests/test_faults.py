@@ -62,7 +62,9 @@ def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, m
         assert not [key for key in expected if found[key] != expected[key]]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
 def test_a_signal_saves_and_ends_the_job_in_time(tmp_path, number):
     workdir = f"--workdir={tmp_path}"
     slow = ("--config.pretrain.epochs=5000", "--config.checkpoint_every=100000")
@@ -107,7 +109,7 @@ def signalled(owner, name, number):
 @pytest.mark.parametrize(
     ("place", "number"),
     [
-        ("evaluate.ByExample, '__call__'", signal.SIGTERM),
+        pytest.param("evaluate.ByExample, '__call__'", signal.SIGTERM, marks=pytest.mark.slow),
         ("workdir.StageFolder, 'finish'", signal.SIGINT),  # the last that a job does
     ],
 )

@@ -32,6 +32,8 @@ class Network(nn.Module):
 
 
 MODEL = Network()
+# Of GCE, which differs from ERM by its loss only, what takes long is slow.
+METHODS = ["erm", pytest.param("gce", marks=pytest.mark.slow), "uniform", "har"]
 
 
 def batch(size=6, seed=0):
@@ -121,7 +123,7 @@ def test_r_at_each_third_step_is_three_times_as_strong(name, axis):
     assert make_one(name).phases is None
 
 
-@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
+@pytest.mark.parametrize("name", METHODS)
 def test_deferred_weights_compose_with_every_method(name):
     data = batch()
     table = np.array([2.0, 0.0, 1.0])
@@ -152,7 +154,7 @@ def test_deferred_weights_compose_with_every_method(name):
     chex.assert_trees_all_close(after.params, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
+@pytest.mark.parametrize("name", METHODS)
 def test_microbatches_make_the_same_step(name):
     data, model = batch(), Network("layer")
     weights = lambda labels, step: 1.0 + labels  # whose sums differ from part to part
@@ -164,7 +166,7 @@ def test_microbatches_make_the_same_step(name):
 
 
 @pytest.mark.parametrize("microbatches", [1, 3])
-@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
+@pytest.mark.parametrize("name", METHODS)
 def test_devices_make_the_same_step_with_one_all_reduce(name, microbatches):
     options = dict(
         loss_weights=lambda labels, step: 1.0 + labels,  # whose sums differ from part to part
@@ -331,7 +333,7 @@ def test_augmentation_sees_a_new_key_each_step_and_prediction_sees_none():
     )
 
 
-@pytest.mark.parametrize("name", ["erm", "gce", "uniform", "har"])
+@pytest.mark.parametrize("name", METHODS)
 def test_preprocessing_comes_after_augmentation_and_in_prediction(name):
     halve = lambda inputs: inputs.astype(jnp.float32) / 2
     shift = lambda key, inputs: inputs + 1

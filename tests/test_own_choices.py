@@ -329,7 +329,10 @@ def checked_and_run(config, workdir):
         ({"data.source": "my_odd:no_source"}, "returns a int: a har_jax.data.Source is needed"),
         ({"data.source": "my_odd:loads_none"}, "my_odd:loads_none loads a NoneType: a har_jax"),
         ({"data.source": "my_odd:untyped", "test_shape": (5,)}, "test: inputs have the shape .5,."),
-        ({"data.source": "my_odd:untyped", "classes": "aa"}, "classes a, a are not all different"),
+        (
+            {"data.source": "my_odd:untyped", "classes": "aa"},
+            "classes a, a of my_odd:untyped are not all",
+        ),
         (
             {"data.source": "my_odd:untyped", "fill": float("nan")},
             "fill=nan is impossible: it must",

@@ -48,6 +48,7 @@ def own(source, **data):
     return config
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:of what was held out")
 def test_a_folder_goes_through_all_stages(root, tmp_path, capsys):
     config = own("folder", root=str(root))

@@ -107,6 +107,7 @@ def test_imagenet_as_tfds_has_it(root, tmp_path):
     assert found.inputs.checksum() != found.inputs[np.arange(99)].checksum()
 
 
+@pytest.mark.slow
 def test_a_run_is_tested_on_both(root, tmp_path):
     config = har_config.base()
     config.methods = ("erm",)
