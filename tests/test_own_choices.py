@@ -83,7 +83,7 @@ from har_jax.objective import weighted_sum
 from har_jax.options import Option
 
 
-def gce(
+def bounded(
     model,
     optimizer,
     *,
@@ -139,7 +139,7 @@ def nothing(model, optimizer, **options):
     return None
 
 
-def gce(model, optimizer, **options):
+def bounded(model, optimizer, **options):
     return erm(model, optimizer, **options)
 
 
@@ -175,7 +175,7 @@ from har_jax import config as har_config
 
 def get_config():
     config = har_config.base()
-    config.methods = ("erm", "my_method:gce", "har")
+    config.methods = ("erm", "my_method:bounded", "har")
     config.data.source = "my_source:some_digits"
     config.data.options.size = 200
     config.model.name = "my_network:MLP"
@@ -211,7 +211,7 @@ def run(folder, *arguments, workdir="w"):
 
 @pytest.mark.slow
 def test_all_of_them_go_through_the_command(folder):
-    own = ("--config.model.options.rate=0.25", "--config.method.gce.q=0.5")
+    own = ("--config.model.options.rate=0.25", "--config.method.bounded.q=0.5")
     layers = (
         "--config.regularizer.layers=my_layers:dense",
         "--config.regularizer.options.least=12",
@@ -221,14 +221,14 @@ def test_all_of_them_go_through_the_command(folder):
     results = json.loads((folder / "w" / "report" / "results.json").read_text())
     assert results["config"]["model.options.rate"] == 0.25
     assert results["config"]["model.options.depth"] == 1
-    for name in ("erm", "gce", "har"):
+    for name in ("erm", "bounded", "har"):
         with np.load(folder / "w" / "train" / name / "evaluation.npz") as found:
             assert found["test_prediction"].shape == (200,)
-    curve = (folder / "w" / "train" / "gce" / "metrics.jsonl").read_text().splitlines()
+    curve = (folder / "w" / "train" / "bounded" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(curve[-1])["loss"] < 1 / 0.5  # which is its bound
     predicted = run(folder, *own, *layers, "--stage=predict")
     assert predicted.returncode == 0, predicted.stderr
-    assert len((folder / "w" / "predict" / "gce.csv").read_text().splitlines()) == 1 + 400
+    assert len((folder / "w" / "predict" / "bounded.csv").read_text().splitlines()) == 1 + 400
     other = run(folder, *own, *layers[:1])
     assert other.returncode == 1
     assert "regularizer.options.least was 12, now 1" in other.stderr
@@ -249,7 +249,7 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
     config = checked(folder, "--config.model.options.rate=0.5")
     assert dict(config.model.options) == {"depth": 1, "rate": 0.5}
     assert dict(config.data.options) == {"size": 200, "shuffled": True}
-    assert config.method.gce.q == 0.7
+    assert config.method.bounded.q == 0.7
     assert dict(config.regularizer.options) == {}
 
 
@@ -259,10 +259,11 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
         ("model.options.dept=3", r"config.model.options.dept does not exist: did you mean "
                                  r"config.model.options.depth\?"),
         ("model.options.num_classes=3", "config.model.options.num_classes does not exist"),
-        ("method.gce.q=1.5", r"config.method.gce.q=1.5 is impossible: it must be above 0 and at "
-                             "most 1"),
-        ("method.gce.p=0.5", r"config.method.gce.p does not exist"),
-        ("method.gcd.q=0.5", r"config.method.gcd.q does not exist: did you mean config.method.gce"),
+        ("method.bounded.q=1.5", r"config.method.bounded.q=1.5 is impossible: it must be above 0 "
+                                 "and at most 1"),
+        ("method.bounded.p=0.5", r"config.method.bounded.p does not exist"),
+        ("method.bound.q=0.5", r"config.method.bound.q does not exist: did you mean "
+                               r"config.method.bounded.q\?"),
         ("data.options.sizes=3", r"config.data.options.sizes does not exist: did you mean "
                                  r"config.data.options.size\?"),
         ("model.depth=8", r"model.depth=8 is not read by config.model.name='my_network:MLP', only"),
@@ -277,12 +278,15 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
         ("data.source=my_source:NAMES", "is no source: a function with keyword-only options"),
         ("regularizer.layers=my_network:MLP", "is no filter: a function"),
         ("methods=('my_source:some_digits',)", "is no method: a function .model, optimizer"),
-        ("methods=('erm','my_method:gce','my_method:gce')", "names a method twice"),
+        ("methods=('erm','my_method:bounded','my_method:bounded')", "names a method twice"),
         ("model.name=my_network:Reader", "reads 'sounds': reads must be one of images, texts"),
         ("model.name=my_exit:Net", "my_exit cannot be imported: SystemExit: 0"),
+        ("methods=my_odd:har", "har is one of this program's own: call yours otherwise"),
         ("methods=my_odd:narrow", r"takes no \*\*options: it is given augment, preprocess, loss_"),
-        ("methods=('my_method:gce','my_odd:gce')", "two methods that are called gce, as would"),
-        ("methods=('gce',)", "config.methods='gce' is unknown: take some of erm, .*, or package"),
+        ("methods=('my_method:bounded','my_odd:bounded')", "two methods that are called bounded, "
+                                                           "as would"),
+        ("methods=('bounded',)", "config.methods='bounded' is unknown: take some of erm, .*, or "
+                                 "package"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_told_in_one_line(folder, flag, message):
@@ -295,12 +299,12 @@ def test_what_is_said_of_own_options_in_a_file_and_in_flags(folder):
     unset = ("--config.model.name=my_network:Plain", "--config.model.options.scale=None")
     config = files.load(folder / "mine.py")
     config.model.options, config.model.name = {"scale": 0.5}, "my_network:Plain"
-    config.method.gce.q = 0.25  # a section that comes when it is named
+    config.method.bounded.q = 0.25  # a section that comes when it is named
     argv = overrides.prepare(config, ["har_jax", *unset])
     assert argv == ["har_jax", unset[0]]
     assert config.model.options.scale is None
     assert "keys" not in config.model.options  # which is a method of every section
-    assert config.method.gce.q == 0.25
+    assert config.method.bounded.q == 0.25
     config = files.load(folder / "mine.py")
     config.model.options.depth = None
     with pytest.raises(har_config.ConfigError, match=r"depth=None is impossible: .* default is 2"):
@@ -309,8 +313,8 @@ def test_what_is_said_of_own_options_in_a_file_and_in_flags(folder):
     config.method.gcd.q = 0.25
     with pytest.raises(har_config.ConfigError, match=r"config.method.gcd is of a method that"):
         har_config.validate(config)
-    single = checked(folder, "--config.methods=my_method:gce", "--config.method.gce.q=0.5")
-    assert single.methods == ("my_method:gce",)
+    single = checked(folder, "--config.methods=my_method:bounded", "--config.method.bounded.q=0.5")
+    assert single.methods == ("my_method:bounded",)
 
 
 def checked_and_run(config, workdir):
@@ -359,13 +363,13 @@ def test_a_method_of_another_module_does_not_take_over_a_folder(folder, tmp_path
     from har_jax.experiment.artefacts import Artefacts
 
     folders = []
-    for name in ("erm", "my_odd:gce", "my_method:gce"):
+    for name in ("erm", "my_odd:bounded", "my_method:bounded"):
         config = checked(folder, f"--config.methods=('{name}',)")
         (folder_of,) = Artefacts(config, tmp_path).train.values()
         folders.append(folder_of)
     first, second = folders[1:]
     first.begin("digest")
-    assert second.differences()["methods: gce"] == ("my_odd:gce", "my_method:gce")
+    assert second.differences()["methods: bounded"] == ("my_odd:bounded", "my_method:bounded")
     assert not any(key.startswith("methods") for key in folders[0].fingerprint)
 
 

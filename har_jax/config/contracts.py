@@ -9,7 +9,7 @@ from flax import linen as nn
 from ml_collections import config_dict
 
 from har_jax.config.errors import ConfigError
-from har_jax.methods import StepOptions
+from har_jax.methods import METHODS, StepOptions
 from har_jax.options import NEEDED, Parameter, parameters
 
 
@@ -25,6 +25,8 @@ def check_method(said: str, name: str, make: Any) -> None:
             f"{said} takes no **options: it is given {', '.join(StepOptions.__annotations__)}, "
             "which har_jax.methods.single_network takes"
         )
+    if name in METHODS:
+        raise ConfigError(f"{said}: {name} is one of this program's own: call yours otherwise")
     if hasattr(config_dict.ConfigDict, name):
         raise ConfigError(f"{said}: a method cannot be called {name} in a config")
 

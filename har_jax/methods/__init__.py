@@ -25,11 +25,11 @@ from har_jax.methods.uniform import uniform
 
 METHODS: Mapping[str, Entry] = {
     "erm": Entry(erm),
-    "gce": Entry(gce),
     "uniform": Entry(har, strengths.constant, section="regularizer"),
     "har": Entry(har, strengths.adaptive, estimates=True, section="regularizer"),
     "har_random": Entry(har, strengths.at_random, estimates=True, section="regularizer"),
     "har_inverse": Entry(har, strengths.inverse, estimates=True, section="regularizer"),
+    "gce": Entry(gce),
 }
 """The methods that a config can name."""
 
