@@ -1,0 +1,147 @@
+"""What methods buy over plain training, paired over seeds.
+
+python -m benchmarks.gains --seeds=10 --variant=har \\
+    --variant="uniform regularizer.uniform_strength=1" \\
+    --variant="har regularizer.derivative=first_order regularizer.every=2"
+python -m benchmarks.gains --first_seed=100 --seeds=8 --validation \\
+    --variant="har regularizer.strength=0.3" --variant="har regularizer.strength=1"
+python -m benchmarks.gains --data=cifar10_small --seeds=3 --variant=har
+
+A variant is a method and what it changes in the config. Runs each of them at every seed, and
+prints the mean and the standard error of its accuracy, and of its gain over ERM at the same seed,
+for each part of the classes. What is complete in the workdir is not run again.
+"""
+
+import ast
+import json
+import pathlib
+import shutil
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import app, flags, logging
+
+from configs import digits
+from har_jax.config import recipes, validate
+from har_jax.experiment.algorithm import Experiment
+from har_jax.system.files import write_json
+
+
+def _cifar10_small():
+    config = recipes.noisy_and_rare(ratio=10)
+    recipes.shrink(config)
+    return config
+
+
+_CONFIGS = {"digits": digits.get_config, "cifar10_small": _cifar10_small}
+_SHARED = ("pretrain", "estimate", "start", "train/erm")  # made once a seed, by the first that does
+
+_DATA = flags.DEFINE_enum("data", "digits", list(_CONFIGS), "What is trained on.")
+_DATA_DIR = flags.DEFINE_string("data_dir", None, "Of TFDS.")
+_SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
+_FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
+_VARIANTS = flags.DEFINE_multi_string("variant", ["har"], "A method, and KEY=VALUE of the config.")
+_ALL = flags.DEFINE_multi_string("all", [], "KEY=VALUE for all of them, ERM included.")
+_VALIDATION = flags.DEFINE_bool("validation", False, "Evaluate on a part of the training set.")
+_WORKDIR = flags.DEFINE_string("workdir", "runs/gains", "Where the runs go.")
+
+
+class Variant(NamedTuple):
+    """A method, and what it changes in the config, by key."""
+
+    method: str
+    changes: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        changed = (f"{key.rpartition('.')[2]}={value}" for key, value in self.changes.items())
+        return " ".join((self.method, *changed))
+
+
+def main(_):
+    logging.set_verbosity(logging.WARNING)
+    variants = []
+    for text in _VARIANTS.value:
+        method, *pairs = text.split()
+        variants.append(Variant(method, _changes(pairs)))
+    accuracies = {}
+    for seed in range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value):
+        for variant in variants:
+            means = run(seed, variant)
+            for name, label in (("erm", "erm"), (variant.method, variant.label)):
+                accuracies.setdefault(label, {})[seed] = {
+                    part: 100 * mean["test_accuracy"] for part, mean in means[name].items()
+                }
+        write_json(pathlib.Path(_WORKDIR.value) / "accuracies.json", accuracies)
+    for line in [*table(accuracies), "", *by_seed(accuracies)]:
+        print(line)
+
+
+def _changes(pairs):
+    changes = {}
+    for pair in pairs:
+        key, _, value = pair.partition("=")
+        try:
+            changes[key] = ast.literal_eval(value)
+        except ValueError:  # a name
+            changes[key] = value
+    return changes
+
+
+def run(seed, variant):
+    """One experiment; the stages that do not depend on the variant are made once a seed."""
+    config = _CONFIGS[_DATA.value]()
+    config.seed = seed
+    config.methods = ("erm", variant.method)
+    config.data.data_dir = _DATA_DIR.value
+    if _VALIDATION.value:
+        config.data.evaluate_on = "validation"
+        config.data.validation_fraction = 0.25
+    config.update_from_flattened_dict(_changes(_ALL.value) | variant.changes)
+    validate(config)
+    root = pathlib.Path(_WORKDIR.value)
+    workdir = root / f"seed-{seed}" / variant.label.replace(" ", "-")
+    if not workdir.exists():
+        for stage in _SHARED:
+            for other in root.glob(f"seed-{seed}/*/{stage}"):
+                shutil.copytree(other, workdir / stage)
+                break
+    Experiment(config, workdir).run()
+    return json.loads((workdir / "report" / "results.json").read_text())["means"]
+
+
+def table(accuracies):
+    parts = _parts(accuracies)
+    yield "| method | " + " | ".join(f"{p}, accuracy | {p}, gain" for p in parts) + " |"
+    yield "| --- |" + " --- | --- |" * len(parts)
+    for label, of_seed in accuracies.items():
+        cells = []
+        for part in parts:
+            values = np.array([of_seed[seed][part] for seed in of_seed])
+            reference = np.array([accuracies["erm"][seed][part] for seed in of_seed])
+            cells += [mean_and_error(values), mean_and_error(values - reference)]
+        yield f"| {label} | " + " | ".join(cells) + " |"
+
+
+def by_seed(accuracies):
+    parts = _parts(accuracies)
+    yield f"{' / '.join(parts)}:"
+    yield ""
+    yield "| seed | " + " | ".join(accuracies) + " |"
+    yield "| --- |" + " --- |" * len(accuracies)
+    for seed in accuracies["erm"]:
+        numbers = (" / ".join(f"{of[seed][p]:.1f}" for p in parts) for of in accuracies.values())
+        yield f"| {seed} | " + " | ".join(numbers) + " |"
+
+
+def _parts(accuracies):
+    return [part for part in next(iter(accuracies["erm"].values())) if part != "all"]
+
+
+def mean_and_error(values):
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
+    return f"{values.mean():.2f} ± {error:.2f}"
+
+
+if __name__ == "__main__":
+    app.run(main)
