@@ -14,5 +14,6 @@ def get_config():
     config.data.imbalance.classes = (3, 4, 8, 9)
     config.data.imbalance.ratio = 4.0
     config.batch_size = 64
+    config.pretrain.folds = 2  # each half is judged by a model of the other one
     config.regularizer.strength = 1.0
     return config

@@ -79,7 +79,10 @@ def truncated_generalized_cross_entropy(
 
 
 def determinant_mutual_information(
-    logits: Float[Array, "B K"], labels: Int[Array, " B"]
+    logits: Float[Array, "B K"],
+    labels: Int[Array, " B"],
+    weights: Float[Array, " B"] | None = None,
+    axis: str | None = None,
 ) -> Float[Array, ""]:
     r"""Computes :math:`-\log(|\det(Y^\top P)| + 0.001)` of a batch, with Y one-hot, P softmax.
 
@@ -93,13 +96,21 @@ def determinant_mutual_information(
     Args:
       logits: ``[B, K]``; what is narrower than float32 is widened to it first.
       labels: ``[B]``, integers in ``[0, K)``.
+      weights: ``[B]``, of the rows of Y; ones where they are not given. Those of classes add a
+        constant.
+      axis: The name of the mapped axis that the batch is split over; None if it is not.
 
     Returns:
       One number for the batch: it has no losses of its examples, and no parts.
     """
     wide = logits.astype(at_least_float32(logits.dtype))
     given = jax.nn.one_hot(labels, wide.shape[-1], dtype=wide.dtype)
+    if weights is not None:
+        given = given * weights.astype(wide.dtype)[:, None]
     joint = given.T @ jax.nn.softmax(wide)
+    if axis is not None:
+        # The sum, with the derivative of these rows, whatever psum is transposed to.
+        joint += jax.lax.stop_gradient(jax.lax.psum(joint, axis) - joint)
     return -jnp.log(jnp.abs(jnp.linalg.det(joint)) + _DETERMINANT_FLOOR)
 
 

@@ -38,6 +38,7 @@ def inputs():
         statistics=None,
         folds=None,
         evaluations={"erm": evaluation},
+        given={},
         metrics={"erm": [{"step": 1, "epoch": 1.0, "loss": 1.0, "skipped": 2}]},
     )
 
@@ -106,6 +107,7 @@ def many(groups, methods=("erm", "har"), *, test=5, estimated=True):
         statistics=statistics if estimated else None,
         folds=folds if estimated else None,
         evaluations={method: evaluation() for method in methods},
+        given={},
         metrics={method: [{"step": 1, "epoch": 1.0, "loss": 1.0}] for method in methods},
     )
 

@@ -1,5 +1,6 @@
 """What the sections of a config must not say against one another."""
 
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -12,6 +13,7 @@ from har_jax.data.reading.encoded import Reading
 from har_jax.data.reading.texts import Encoding
 from har_jax.data.sources import Kind
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
+from har_jax.methods import Entry
 from har_jax.options import options, parameters
 
 
@@ -32,6 +34,29 @@ def check(flat: Mapping[str, Any]) -> None:
     _check_texts(flat)
     _check_augmentation(flat)
     _check_estimation(flat)
+    for name in flat["methods"]:
+        _check_method(f"config.methods={name!r}", own.entry_of(name), flat)
+
+
+def _check_method(said: str, entry: Entry, flat: Mapping[str, Any]) -> None:
+    """That the rest of the config has what a method needs."""
+    parts = flat["microbatches"]
+    if entry.whole_batches and parts > 1:
+        raise ConfigError(
+            f"{said} cannot be combined with config.microbatches={parts}: its loss is one of a "
+            "whole batch: take 1"
+        )
+    every = flat["pretrain.folds"] is None and flat["estimate.probabilities"] is None
+    if entry.labels is not None and every:
+        raise ConfigError(
+            f"{said} needs what is said out of sample of every example: set config.pretrain.folds, "
+            "such as 5, or config.estimate.probabilities"
+        )
+    for package in entry.requires:
+        if importlib.util.find_spec(package) is None:
+            raise ConfigError(
+                f"{said} needs {package}, which is not installed here: pip install {package}"
+            )
 
 
 def _selector(path: str) -> Selector:

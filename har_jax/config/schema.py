@@ -62,7 +62,9 @@ class Section(NamedTuple):
         return next((each for each in self.selectors if each.given is not None), None)
 
 
-GIVEN_TO_METHODS = frozenset({*StepOptions.__annotations__, "layers"})
+GIVEN_TO_METHODS = frozenset(
+    {*StepOptions.__annotations__, "layers", "num_examples", "steps_per_epoch"}
+)
 
 
 def options_of_entry(entry: Entry, *, own: bool = False) -> dict[str, Parameter]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Num, PRNGKeyArray
 
-from har_jax.methods.shared.base import Augment
+from har_jax.methods.shared.single_network import Augment
 
 
 def random_shift(

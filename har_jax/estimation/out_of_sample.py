@@ -29,12 +29,14 @@ class OutOfSample:
       fold: ``[m]``, in which part of the training set each was held out.
       prediction: ``[m]``, the predicted class; -1 where an example could not be read.
       loss: ``[m]``, of the example's label, in nats.
+      confidence: ``[m]``, the probability of the predicted class; None where it is not known.
     """
 
     index: Int[np.ndarray, " m"]
     fold: Int[np.ndarray, " m"]
     prediction: Int[np.ndarray, " m"]
     loss: Float[np.ndarray, " m"]
+    confidence: Float[np.ndarray, " m"] | None = None
 
 
 class Estimates(NamedTuple):
@@ -228,7 +230,8 @@ def from_probabilities(
     own = np.take_along_axis(rows, own_labels[index, None].astype(np.int64), axis=1)[:, 0]
     loss = -np.log(np.maximum(own, _LEAST))
     prediction = rows.argmax(axis=1).astype(np.int32)
-    return OutOfSample(index, np.zeros(len(index), np.int32), prediction, loss)
+    fold = np.zeros(len(index), np.int32)
+    return OutOfSample(index, fold, prediction, loss, confidence=rows.max(axis=1))
 
 
 def by_fold(estimates: Estimates) -> dict[str, np.ndarray]:

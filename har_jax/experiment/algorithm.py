@@ -1,15 +1,16 @@
-"""Algorithm 1 of Cao et al. 2021 in stages: pretrain, estimate, train, report.
+"""Algorithm 1 of Cao et al. 2021 in stages: pretrain, estimate, start, train, report.
 
 Each stage reads what earlier ones left in the workdir and leaves its own artefacts there:
 
 * ``pretrain/`` trains plainly on a part of the training set, and predicts the rest; or so for each
   of several folds;
 * ``estimate/`` turns these predictions into :math:`\\tau` of every class;
+* ``start/`` trains plainly on the full set, for methods that start from such a network;
 * ``train/METHOD/`` trains each method on the full set, and evaluates it;
 * ``report/`` compares them;
 * ``predict/``, only where it is asked for, has what each trained network says of every example.
 
-The first two are left out where no method needs them.
+The first three are left out where no method needs them.
 """
 
 import contextlib
@@ -151,9 +152,13 @@ class Experiment:
                 found.append(_Stage("pretrain", a.pretrain, run))
             run = functools.partial(stages.run_estimate, a)
             found.append(_Stage("estimate", a.estimate, run, needs))
+        if any(entry.starts for entry in a.entries.values()):
+            found.append(_Stage("start", a.start, functools.partial(stages.run_start, a)))
         for name, folder in a.train.items():
             run = functools.partial(stages.run_train, a, name)
-            needs = (a.estimate,) if a.entries[name].estimates else ()
+            estimate = (a.estimate,) if a.estimates_for(name) else ()
+            start = (a.start,) if a.entries[name].starts else ()
+            needs = (*estimate, *start)
             found.append(_Stage("train", folder, run, needs))
         everything = [entry.folder for entry in found]
         return [

@@ -7,24 +7,43 @@ import itertools
 import os
 import pathlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import own
 from har_jax.data import DataError, TrainingData
+from har_jax.estimation.noise_rate import noise_rate
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import method_options
+from har_jax.experiment.build import estimates, method_options, wants_noise_rate
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
 from har_jax.methods import Method, Setting
 from har_jax.options import make
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
-from har_jax.system.files import damaged, read_arrays, write_arrays
+from har_jax.system.files import damaged, read_array, read_arrays, write_arrays
 from har_jax.system.processes import is_first
+
+
+class Trained(NamedTuple):
+    """A method after training.
+
+    Attributes:
+      method: The method.
+      state: Its state.
+      strength: ``[n]``, the factor of R of every training example, 0 where nothing is regularized.
+      labels: ``[n]``, what it was trained with, -1 of examples that it left out.
+      noise_rate: What was estimated for it; None where nothing was.
+    """
+
+    method: Method
+    state: Any
+    strength: np.ndarray
+    labels: np.ndarray
+    noise_rate: float | None
 
 
 class Artefacts:
@@ -39,7 +58,7 @@ class Artefacts:
       trainer: What trains and evaluates as the config says.
       methods: By the name of the folder, the name in the config.
       entries: By the name of the folder, the method.
-      pretrain, estimate, report, predict: A folder each.
+      pretrain, estimate, start, report, predict: A folder each.
       train: By method, a folder each.
     """
 
@@ -48,12 +67,10 @@ class Artefacts:
         self.trainer = Trainer(config, workdir)
         self.methods = {own.method_name(value): value for value in config.methods}
         self.entries = {name: own.entry_of(value) for name, value in self.methods.items()}
-        keys = {
-            name: fingerprints.of_method(value, foreign=self.foreign)
-            for name, value in self.methods.items()
-        }
+        keys = {name: fingerprints.of_method(value, config) for name, value in self.methods.items()}
         every = ("methods", *itertools.chain(*keys.values()))
         self.pretrain = self._folder("pretrain", fingerprints.PRETRAIN)
+        self.start = self._folder("start", fingerprints.START)
         self.estimate = self._folder("estimate", fingerprints.of_estimate(foreign=self.foreign))
         self.train = {
             name: self._folder(f"train/{name}", keys[name], fingerprints.of_name(value))
@@ -74,8 +91,12 @@ class Artefacts:
 
     @property
     def estimates(self) -> bool:
-        """Whether any method needs the statistics of groups."""
-        return any(entry.estimates for entry in self.entries.values())
+        """Whether any method needs what is estimated out of sample."""
+        return any(map(self.estimates_for, self.methods))
+
+    def estimates_for(self, name: str) -> bool:
+        """Whether a method does, by the name of its folder."""
+        return estimates(self.methods[name], self.config)
 
     @property
     def foreign(self) -> bool:
@@ -114,35 +135,78 @@ class Artefacts:
         except TypeError as error:  # of a version that knew other columns
             raise damaged(path, error) from error
 
-    def trained(self, name: str) -> tuple[Method, Any, np.ndarray]:
-        """A method, its state after training, restored where that is done, and its strengths.
+    def probabilities(self) -> np.ndarray:
+        """``[n, K]``, of all training examples, out of sample."""
+        if self.foreign:
+            return read_array(self._foreign_file("probabilities"))
+        return read_array(self.pretrain.path / "probabilities.npy")
 
-        The last are the factors of R of all training examples, 0 where nothing is regularized.
-        """
-        epochs, train, strength = self.config.train.epochs, self.data.train, self._strength(name)
-        arrays: dict[str, Any] = {"inputs": train.inputs, "labels": train.labels}
+    def started(self) -> tuple[Method, Any]:
+        """A plain method and its state after training, from which others start."""
+        labels, epochs = self.data.train.labels, self.config.train.epochs
+        method = self.trainer.make_method("erm", labels, epochs, reweighting=False)
+        arrays = {"inputs": self.data.train.inputs, "labels": labels}
+        return method, self.trainer.fit(method, arrays, self.start.path, epochs, title="start")
+
+    def trained(self, name: str) -> Trained:
+        """A method after training, restored where that is done."""
+        config, entry = self.config, self.entries[name]
+        setting = Setting(
+            labels=self.data.train.labels,
+            groups=self.data.train.group_ids(),
+            statistics=self.statistics() if self.estimates_for(name) else None,
+            probabilities=None if entry.labels is None else self.probabilities(),
+            seed=seeds.derive(config.seed, "strength"),
+        )
+        labels = self._labels(name, setting)
+        kept = np.flatnonzero(labels >= 0)
+        train = self.data.train if len(kept) == len(labels) else self.data.train.take(kept)
+        arrays: dict[str, Any] = {"inputs": train.inputs, "labels": labels[kept]}
+        strength = self._strength(name, setting)
         if strength is not None:
-            arrays["strength"] = strength.astype(np.float32)
-        method = self.trainer.make_method(self.methods[name], train.labels, epochs)
+            arrays["strength"] = strength[kept].astype(np.float32)
+        known: dict[str, Any] = {}
+        if wants_noise_rate(self.methods[name], config):
+            said = self.out_of_sample()
+            assert said is not None
+            known["noise_rate"] = noise_rate(said, self.data.train.labels)
+        if entry.starts:
+            known["start"] = self.started()[1].variables
+        epochs = config.train.epochs
+        method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, self.train[name].path, epochs, title=name)
-        return method, state, np.zeros(len(train)) if strength is None else strength
+        strength = np.zeros(len(labels)) if strength is None else strength
+        return Trained(method, state, strength, labels, known.get("noise_rate"))
 
-    def _strength(self, name: str) -> np.ndarray | None:
+    def _labels(self, name: str, setting: Setting) -> np.ndarray:
+        """The labels that a method is trained with, -1 of examples that it leaves out."""
+        entry = self.entries[name]
+        if entry.labels is None:
+            return setting.labels
+        said, count = f"config.methods={self.methods[name]!r}", self.data.num_classes
+        chosen = method_options(self.methods[name], self.config)
+        labels = make(entry.labels, setting, chosen=chosen)
+        fits = isinstance(labels, np.ndarray) and labels.shape == setting.labels.shape
+        if not fits or labels.dtype.kind != "i" or not np.all((labels >= -1) & (labels < count)):
+            raise StageError(
+                f"{said}: its labels must be an array of shape {setting.labels.shape} of ids of "
+                "classes, -1 of examples that are left out"
+            )
+        if not np.any(labels >= 0):
+            raise StageError(f"{said} leaves no example to train on")
+        return np.asarray(labels, setting.labels.dtype)
+
+    def _strength(self, name: str, setting: Setting) -> np.ndarray | None:
         """The factor of R of every training example; None where nothing is regularized."""
         entry = self.entries[name]
         if entry.strength is None:
             return None
-        setting = Setting(
-            groups=self.data.train.group_ids(),
-            statistics=self.statistics() if entry.estimates else None,
-            seed=seeds.derive(self.config.seed, "strength"),
-        )
         chosen = method_options(self.methods[name], self.config)
         try:
             strength = make(entry.strength, setting, chosen=chosen)
         except ValueError as error:
             raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
-        shape = (len(self.data.train),)
+        shape = setting.labels.shape
         fits = isinstance(strength, np.ndarray) and strength.shape == shape
         if not fits or not np.all(np.isfinite(strength) & (strength >= 0)):
             raise StageError(
@@ -153,8 +217,8 @@ class Artefacts:
 
     def digest_for(self, folder: StageFolder) -> str:
         """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""
-        plain = (self.train[name] for name in self.train if not self.entries[name].estimates)
-        if any(folder is other for other in (self.pretrain, *plain)):
+        plain = (self.train[name] for name in self.train if not self.estimates_for(name))
+        if any(folder is other for other in (self.pretrain, self.start, *plain)):
             return hashlib.sha256(self.data.digest.encode()).hexdigest()
         return self.digest
 

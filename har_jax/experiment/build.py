@@ -151,6 +151,7 @@ def make_method(
     epochs: float,
     axis: str | None = None,
     reweighting: bool = True,
+    known: Mapping[str, Any] | None = None,
 ) -> methods.Method:
     """The method of this name, to be trained for ``epochs`` on examples of these labels.
 
@@ -163,6 +164,7 @@ def make_method(
       epochs: What the learning-rate schedule stretches over.
       axis: The axis that batches are split over; None if they are not.
       reweighting: Whether to weigh losses as the config says.
+      known: What earlier stages found out for it, by the name of its option.
     """
     steps_per_epoch = len(labels) / config.batch_size
     total_steps = num_steps(epochs, len(labels), config.batch_size)
@@ -181,16 +183,21 @@ def make_method(
         )
     model = make_model(config.model, num_classes, vocabulary_size, axis)
     optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
-    given = {
+    given: dict[str, Any] = {
         "augment": AUGMENTATIONS.get(config.data.augment),  # None: of what files are decoded to
         "preprocess": make_preprocess(config.data, vocabulary_size),
         "loss_weights": loss_weights,
         "microbatches": config.microbatches,
         "axis": axis,
+        **(known or {}),
     }
     entry = own.entry_of(name)
-    if takes_layers(entry):
+    if takes(entry, "layers"):
         given["layers"] = make_filter(config.regularizer)
+    if takes(entry, "num_examples"):
+        given["num_examples"] = len(labels)
+    if takes(entry, "steps_per_epoch"):
+        given["steps_per_epoch"] = steps_per_epoch
     method = make(entry.make, model, optimizer, chosen=method_options(name, config), given=given)
     if not isinstance(method, methods.Method):
         raise ConfigError(
@@ -200,9 +207,19 @@ def make_method(
     return method
 
 
-def takes_layers(entry: methods.Entry) -> bool:
-    """Whether a method takes the activations that R is of."""
-    return any(parameter.name == "layers" for parameter in parameters(entry.make))
+def takes(entry: methods.Entry, name: str) -> bool:
+    """Whether a method takes what the program gives by this name, such as ``layers``."""
+    return any(parameter.name == name for parameter in parameters(entry.make))
+
+
+def estimates(name: str, config: config_dict.ConfigDict) -> bool:
+    """Whether a method needs what is estimated out of sample, by its name in the config."""
+    return own.entry_of(name).estimates or wants_noise_rate(name, config)
+
+
+def wants_noise_rate(name: str, config: config_dict.ConfigDict) -> bool:
+    """Whether a method takes a noise rate that the config does not say."""
+    return method_options(name, config).get("noise_rate", 0.0) is None
 
 
 def method_options(name: str, config: config_dict.ConfigDict) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from ml_collections import config_dict
 from har_jax.config import own
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS
-from har_jax.experiment.build import takes_layers
+from har_jax.experiment.build import estimates, takes
 from har_jax.methods import METHODS
 from har_jax.options import Parameter
 
@@ -18,7 +18,8 @@ _ESTIMATE = (*PRETRAIN, "estimate")
 _FOREIGN = ("seed", "data", "estimate")  # where no model is pre-trained
 _LAYERS = ("regularizer.layers", join("regularizer", OPTIONS))
 R = (*_LAYERS, "regularizer.reduction")
-_TRAIN = (*_COMMON, "train", "reweighting")
+START = (*_COMMON, "train")
+_TRAIN = (*START, "reweighting")
 
 
 def of_estimate(*, foreign: bool) -> tuple[str, ...]:
@@ -26,15 +27,16 @@ def of_estimate(*, foreign: bool) -> tuple[str, ...]:
     return _FOREIGN if foreign else _ESTIMATE
 
 
-def of_method(name: str, *, foreign: bool) -> tuple[str, ...]:
+def of_method(name: str, config: config_dict.ConfigDict) -> tuple[str, ...]:
     """Those of a method, by the name that a config gives it."""
+    foreign = config.estimate.probabilities is not None
     entry = own.entry_of(name)
     path, options = own.options_of_method(name)
     return (
         *_TRAIN,
         *(join(path, option) for option in options),
-        *(_LAYERS if takes_layers(entry) else ()),
-        *(of_estimate(foreign=foreign) if entry.estimates else ()),
+        *(_LAYERS if takes(entry, "layers") else ()),
+        *(of_estimate(foreign=foreign) if estimates(name, config) else ()),
     )
 
 

@@ -69,4 +69,5 @@ def pretrain(trainer: Trainer, path: pathlib.Path) -> None:
         fold=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
         prediction=np.concatenate([result.prediction for result in results]),
         loss=np.concatenate([result.loss for result in results]),
+        confidence=np.concatenate([result.confidence for result in results]),
     )

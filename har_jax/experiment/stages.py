@@ -8,6 +8,7 @@ from har_jax.experiment.artefacts import Artefacts, write
 from har_jax.experiment.build import make_describe
 from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.workdir import StageError
+from har_jax.report.given import given, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
@@ -33,18 +34,27 @@ def run_estimate(artefacts: Artefacts) -> None:
     write(folder / "folds.npz", **by_fold(estimates))
 
 
+def run_start(artefacts: Artefacts) -> None:
+    """Trains plainly what others start from."""
+    artefacts.started()
+    artefacts.trainer.describe_data(artefacts.start.path)
+
+
 def run_train(artefacts: Artefacts, name: str) -> None:
     """Trains a method on the full set, and evaluates it."""
     data, folder = artefacts.data, artefacts.train[name].path
-    method, state, strength = artefacts.trained(name)
+    trained = artefacts.trained(name)
     train, test, *others = artefacts.trainer.evaluate(
-        name, method, state, data.train, data.test, *data.others.values()
+        name, trained.method, trained.state, data.train, data.test, *data.others.values()
     )
+    if is_first():
+        write_json(folder / "given.json", given(trained.labels, trained.noise_rate, data))
     results = {"test": test, **dict(zip(data.others, others, strict=True))}
     artefacts.trainer.describe_data(folder)
     write(
         folder / "evaluation.npz",
-        strength=strength,
+        strength=trained.strength,
+        trained_label=trained.labels,
         train_loss=train.loss,
         train_prediction=train.prediction,
         test_loss=test.loss,
@@ -76,6 +86,7 @@ def run_report(artefacts: Artefacts) -> None:
             name: read_arrays(folder.path / "evaluation.npz")
             for name, folder in artefacts.train.items()
         },
+        given={name: read_given(folder.path) for name, folder in artefacts.train.items()},
         metrics={name: read_metrics(path / "metrics.jsonl") for name, path in folders.items()},
     )
     interruption.check()
@@ -104,19 +115,19 @@ def run_predict(artefacts: Artefacts) -> None:
                 f"{folder.path}/checkpoints is gone, from which --stage=predict restores a "
                 f"network: delete {folder.path} to train it anew"
             )
-        _, state, strength = artefacts.trained(name)
+        trained = artefacts.trained(name)
         tables = [
             to_table(
                 split,
                 examples,
-                describe_all(state.variables, examples),
+                describe_all(trained.state.variables, examples),
                 factor,
                 data.class_names,
                 data.group_names,
                 seen_before,
             )
             for split, examples, factor, seen_before in (
-                ("train", data.train, strength, said),
+                ("train", data.train, trained.strength, said),
                 ("test", data.test, None, None),
             )
         ]

@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,13 @@ class Trainer:
             self.data.vocabulary.save(folder / "vocabulary.txt")
 
     def make_method(
-        self, name: str, labels: np.ndarray, epochs: float, *, reweighting: bool = True
+        self,
+        name: str,
+        labels: np.ndarray,
+        epochs: float,
+        *,
+        reweighting: bool = True,
+        known: Mapping[str, Any] | None = None,
     ) -> Method:
         return make_method(
             name,
@@ -104,6 +111,7 @@ class Trainer:
             epochs=epochs,
             axis=axis_of(self.mesh),
             reweighting=reweighting,
+            known=known,
         )
 
     def fit(

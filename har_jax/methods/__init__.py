@@ -2,25 +2,26 @@
 
 from collections.abc import Mapping
 
+from har_jax.methods.co_teaching import co_teaching
+from har_jax.methods.confident_learning import confident_labels
+from har_jax.methods.dmi import dmi
+from har_jax.methods.elr import elr
 from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
 from har_jax.methods.shared import strengths
-from har_jax.methods.shared.base import (
+from har_jax.methods.shared.entry import Entry, Setting
+from har_jax.methods.shared.memory import Remembered
+from har_jax.methods.shared.method import Batch, Method, Metrics, Phases, TrainState
+from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
+from har_jax.methods.shared.single_network import (
     Augment,
-    Batch,
     LossWeights,
-    Method,
-    Metrics,
-    Phases,
     Preprocess,
     StepOptions,
-    TrainState,
     accuracy,
     single_network,
 )
-from har_jax.methods.shared.entry import Entry, Setting
-from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
 from har_jax.methods.uniform import uniform
 
 METHODS: Mapping[str, Entry] = {
@@ -30,6 +31,12 @@ METHODS: Mapping[str, Entry] = {
     "har_random": Entry(har, strengths.at_random, estimates=True, section="regularizer"),
     "har_inverse": Entry(har, strengths.inverse, estimates=True, section="regularizer"),
     "gce": Entry(gce),
+    "dmi": Entry(dmi, starts=True, whole_batches=True),
+    "co_teaching": Entry(co_teaching, whole_batches=True),
+    "elr": Entry(elr),
+    "confident_learning": Entry(
+        erm, labels=confident_labels, estimates=True, requires=("cleanlab",)
+    ),
 }
 """The methods that a config can name."""
 
@@ -43,12 +50,16 @@ __all__ = [
     "Metrics",
     "Phases",
     "Preprocess",
+    "Remembered",
     "Setting",
     "StepOptions",
     "TrainState",
     "accuracy",
     "class_balanced_weights",
+    "co_teaching",
     "deferred_weights",
+    "dmi",
+    "elr",
     "erm",
     "gce",
     "har",

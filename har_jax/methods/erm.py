@@ -8,7 +8,13 @@ from flax import linen as nn
 from jaxtyping import Array
 
 from har_jax.losses import cross_entropy
-from har_jax.methods.shared.base import Method, Objective, StepOptions, accuracy, single_network
+from har_jax.methods.shared.method import Method
+from har_jax.methods.shared.single_network import (
+    Objective,
+    StepOptions,
+    accuracy,
+    single_network,
+)
 from har_jax.objective import weighted_sum
 
 

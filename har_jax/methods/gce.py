@@ -7,7 +7,8 @@ from flax import linen as nn
 
 from har_jax.losses import generalized_cross_entropy
 from har_jax.methods.erm import plain_objective
-from har_jax.methods.shared.base import Method, StepOptions, single_network
+from har_jax.methods.shared.method import Method
+from har_jax.methods.shared.single_network import StepOptions, single_network
 from har_jax.options import Option
 
 

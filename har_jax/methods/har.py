@@ -11,8 +11,9 @@ from har_jax.jacobian import Derivative, Reduction
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.losses import cross_entropy
 from har_jax.methods.erm import plain_objective
-from har_jax.methods.shared.base import Method, Metrics, StepOptions, accuracy, single_network
+from har_jax.methods.shared.method import Method, Metrics
 from har_jax.methods.shared.peak import rows_of
+from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
 from har_jax.objective import regularized_sum, weighted_sum
 from har_jax.options import Option
 

@@ -7,7 +7,7 @@ import optax
 from flax import linen as nn
 
 from har_jax.methods.har import har
-from har_jax.methods.shared.base import Method, Step
+from har_jax.methods.shared.method import Method, Step
 
 
 def uniform(

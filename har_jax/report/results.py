@@ -11,6 +11,7 @@ from jaxtyping import Bool
 
 from har_jax.data.protocol import TrainingData
 from har_jax.estimation.out_of_sample import OutOfSample
+from har_jax.report.given import lines as told
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT
@@ -33,6 +34,7 @@ class Inputs:
       evaluations: By method: ``strength`` of every training example, and ``loss`` and
         ``prediction`` of every ``train_`` and ``test_`` example; ``top5`` of test examples, and
         ``prediction`` and ``top5`` of those of other test sets.
+      given: By method: what earlier stages found out for it.
       metrics: By method, and of ``pretrain`` where there is one: the records of training.
     """
 
@@ -42,6 +44,7 @@ class Inputs:
     statistics: GroupStatistics | None
     folds: Mapping[str, np.ndarray] | None
     evaluations: Mapping[str, Mapping[str, np.ndarray]]
+    given: Mapping[str, Mapping[str, Any]]
     metrics: Mapping[str, Sequence[Mapping[str, float]]]
 
 
@@ -114,6 +117,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             for run, records in inputs.metrics.items()
             if (peaks := [record for record in records if record.get("peak_ratio", 0) > STANDS_OUT])
         },
+        "given": {method: dict(told) for method, told in inputs.given.items()},
         "groups": groups,
         "means": {
             method: {
@@ -153,6 +157,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     ]
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
+    lines += told(results.get("given", {}))
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
         f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"

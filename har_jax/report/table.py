@@ -12,6 +12,7 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
     What only a protocol that corrupts labels knows is left out where there is none.
     """
     methods = list(results["means"])
+    regularized = [m for m in methods if results["means"][m]["all"]["strength"]]
     estimated = any(group["tau"] is not None for group in results["groups"])
     smoothed = any(group["noise"] != group["validation_error"] for group in results["groups"])
     corrupted = any(group["noisy"] or group["mislabelled"] for group in results["groups"])
@@ -24,7 +25,7 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         *(["tau"] if estimated else []),
     ]
     blanks = [""] * (len(head) - 1)
-    head += [f"strength {method}" for method in methods if method != "erm"]
+    head += [f"strength {method}" for method in regularized]
     head += [f"accuracy {method}" for method in methods]
     rows = []
     for group in results["groups"]:
@@ -34,14 +35,14 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         if estimated:
             row += [_error(group), *([_percent(group["noise"])] if smoothed else [])]
             row += [_number(group["tau"])]
-        row += [_number(group["methods"][m]["strength"]) for m in methods if m != "erm"]
+        row += [_number(group["methods"][m]["strength"]) for m in regularized]
         row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)
     for part, mean in next(iter(results["means"].values())).items():
         if mean["strength"] is None or (part == "clean" and not corrupted):
             continue
         row = [f"mean of {part} groups", *blanks]
-        row += [_number(results["means"][m][part]["strength"]) for m in methods if m != "erm"]
+        row += [_number(results["means"][m][part]["strength"]) for m in regularized]
         row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)
     return head, rows, len(results["groups"])

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, PyTree
 
-from har_jax.methods.shared.base import Metrics
+from har_jax.methods.shared.method import Metrics
 from har_jax.methods.shared.peak import split
 
 OnNonfinite = Literal["stop", "skip"]

@@ -93,12 +93,14 @@ class Evaluation(NamedTuple):
       loss: In nats.
       prediction: The class.
       top5: Whether the label is among the five likeliest.
+      confidence: The probability of the predicted class.
       probabilities: Of every class, where they were asked for.
     """
 
     loss: Float[np.ndarray, " n"]
     prediction: Int[np.ndarray, " n"]
     top5: Int[np.ndarray, " n"]
+    confidence: Float[np.ndarray, " n"]
     probabilities: Float[np.ndarray, "n K"] | None = None
 
 
@@ -126,6 +128,7 @@ class Evaluator:
                 "loss": cross_entropy(logits, labels),
                 "prediction": jnp.argmax(logits, axis=-1),
                 "top5": (_rank(logits, labels) < 5).astype(jnp.int32),
+                "confidence": jnp.exp(-cross_entropy(logits, jnp.argmax(logits, axis=-1))),
             }
             if probabilities:
                 results["probabilities"] = jax.nn.softmax(logits.astype(jnp.float32))

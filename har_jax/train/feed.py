@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 from har_jax.data.batches import Batches
 from har_jax.data.reading.encoded import EncodedImages
 from har_jax.data.reading.reading import Decoded, read
-from har_jax.methods.shared.base import Batch
+from har_jax.methods.shared.method import Batch
 from har_jax.system import seeds
 from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
 

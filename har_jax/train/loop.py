@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from har_jax.methods.shared.base import Method
+from har_jax.methods.shared.method import Method
 from har_jax.system import interruption
 from har_jax.system.processes import is_first
 from har_jax.train.checkpoints import Checkpoints

@@ -9,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from har_jax.methods.shared.base import Method, Metrics, Phases, Step
+from har_jax.methods.shared.method import Method, Metrics, Phases, Step
 from har_jax.methods.shared.peak import Peak, higher, split
 from har_jax.system import seeds
 from har_jax.train.compilation import compiler_options

@@ -1,9 +1,13 @@
 """A batch whose rows are split over a mapped axis, as devices of ``shard_map`` or ``pmap`` are."""
 
-from typing import TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import jax
-from jaxtyping import Array, PRNGKeyArray, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from har_jax.objective import WeightedSum
 
 Tree = TypeVar("Tree")
 Sums = TypeVar("Sums")
@@ -32,6 +36,31 @@ def place_of(axis: str | None) -> tuple[Array | int, int]:
 def fold_in_place(key: PRNGKeyArray, axis: str | None) -> PRNGKeyArray:
     """A key that is another in each place of the axis."""
     return key if axis is None else jax.random.fold_in(key, jax.lax.axis_index(axis))
+
+
+def ranks(values: Float[Array, " b"], axis: str | None) -> Int[Array, " b"]:
+    """How many values of the whole batch are smaller than each, or equal and before it."""
+    place, _ = place_of(axis)
+    everywhere = values if axis is None else jax.lax.all_gather(values, axis, tiled=True)
+    order = jnp.argsort(jnp.argsort(everywhere)).astype(jnp.int32)
+    return jax.lax.dynamic_slice_in_dim(order, place * len(values), len(values))
+
+
+def summed(value: Tree, axis: str | None) -> Tree:
+    """The sum over the axis."""
+    return value if axis is None else jax.lax.psum(value, axis)
+
+
+def whole_batch(name: str, options: Mapping[str, Any]) -> str | None:
+    """The axis that batches are split over, of a method whose loss is one of the whole batch.
+
+    Raises:
+      ValueError: if that is to be gone through in parts, each of which has another such loss.
+    """
+    if (parts := options.get("microbatches") or 1) > 1:
+        raise ValueError(f"{name}: a batch's loss cannot be cut into microbatches={parts}: take 1")
+    axis: str | None = options.get("axis")
+    return axis
 
 
 def refuse_split(batch: PyTree, params: PyTree) -> None:
@@ -63,6 +92,18 @@ def own_copy(tree: Tree, axis: str | None) -> Tree:
     if axis is None:
         return tree
     return jax.tree.map(lambda leaf: jax.lax.pcast(leaf, axis, to="varying"), tree)
+
+
+def in_slot(metrics: Mapping[str, Any], slot: Array | int, slots: int) -> dict[str, Any]:
+    """Metrics whose rows, which do not add up, are put where nobody else puts theirs.
+
+    So the sum over the parts of a batch, and over devices, holds them all, ``[slots, b, ...]``.
+    """
+    put = lambda rows: jnp.zeros((slots, *rows.shape), rows.dtype).at[slot].set(rows)
+    return {
+        name: value if isinstance(value, WeightedSum) else jax.tree.map(put, value)
+        for name, value in metrics.items()
+    }
 
 
 def combine(sums: Sums, means: Means, axis: str | None) -> tuple[Sums, Means]:

@@ -4,47 +4,65 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from har_jax.methods.shared.base import Method
+from har_jax.methods.shared.method import Method
 from har_jax.strength import GroupStatistics
 
 
 class Setting(NamedTuple):
-    """What strengths are computed from.
+    """What is known before training, of the n training examples.
 
     Attributes:
-      groups: ``[n]``, of the training set.
+      labels: ``[n]``.
+      groups: ``[n]``.
       statistics: Of every group; None for methods that do not need them.
-      seed: For strengths that are drawn.
+      probabilities: ``[n, K]``, out of sample, rows of NaN where nothing is known; None for methods
+        that do not need them.
+      seed: For what is drawn.
     """
 
-    groups: np.ndarray
+    labels: Int[np.ndarray, " n"]
+    groups: Int[np.ndarray, " n"]
     statistics: GroupStatistics | None
+    probabilities: Float[np.ndarray, "n K"] | None
     seed: int
 
 
 class Entry(NamedTuple):
     """A method that a config can name.
 
-    Keyword-only parameters of ``make`` and ``strength`` that are described by a
-    :class:`har_jax.options.Option` are its options.
+    Keyword-only parameters of ``make``, ``strength`` and ``labels`` that are described by a
+    :class:`har_jax.options.Option` are its options. One called ``noise_rate`` that is None is
+    estimated out of sample.
 
     Attributes:
       make: ``(model, optimizer, **options) -> Method``; beside its own options it is given those
-        of :class:`har_jax.methods.StepOptions` and, if it takes them, ``layers``.
+        of :class:`har_jax.methods.StepOptions` and, of ``layers``, ``num_examples`` and
+        ``steps_per_epoch``, those that it takes.
       strength: ``(Setting, **options) -> [n]``, the factor of R of every training example; None
         for methods that do not regularize.
+      labels: ``(Setting, **options) -> [n]``, the labels that examples are trained with, -1 of
+        those that are left out; None for methods that take all as they are.
       estimates: Whether it needs the statistics of a pre-trained model.
+      starts: Whether training starts from a network that was trained plainly, which is ``start`` of
+        the options.
+      whole_batches: Whether a batch cannot be gone through in parts.
+      requires: Packages that it needs beyond the command's, by the names that they are imported
+        by.
       section: Of the config, in which its options are; None for ``method.NAME``.
     """
 
     make: Callable[..., Method]
     strength: Callable[..., Float[np.ndarray, " n"]] | None = None
+    labels: Callable[..., Int[np.ndarray, " n"]] | None = None
     estimates: bool = False
+    starts: bool = False
+    whole_batches: bool = False
+    requires: tuple[str, ...] = ()
     section: str | None = None
 
     @property
     def parts(self) -> tuple[Callable[..., Any], ...]:
         """What has options."""
-        return (self.make,) if self.strength is None else (self.make, self.strength)
+        return tuple(part for part in (self.make, self.strength, self.labels) if part is not None)

@@ -29,7 +29,8 @@ def accumulate(
       parts: How many; with 1, ``fun`` is simply called.
 
     Returns:
-      The last part's carry, and the sums over all parts, which are added up in float32 at least.
+      The last part's carry, and the sums over all parts, of which those of fractions are
+      added up in float32 at least.
 
     Raises:
       ValueError: if an array has another number of rows, B is not a multiple of ``parts``, or the
@@ -53,10 +54,14 @@ def accumulate(
         carry, more = fun(carry, *part)
         return (carry, jax.tree.map(jnp.add, sums, more)), None
 
-    wide = lambda x: jnp.zeros_like(x, dtype=at_least_float32(x.dtype))
-    zeros: PyTree = jax.tree.map(wide, shapes)
+    zeros: PyTree = jax.tree.map(_wide_zeros, shapes)
     (carry, sums), _ = jax.lax.scan(body, (carry, zeros), (stacked, jnp.arange(parts)))
     return carry, jax.tree.map(lambda x, shape: x.astype(shape.dtype), sums, shapes)
+
+
+def _wide_zeros(like: jax.ShapeDtypeStruct) -> Array:
+    counts = jnp.issubdtype(like.dtype, jnp.integer)
+    return jnp.zeros(like.shape, like.dtype if counts else at_least_float32(like.dtype))
 
 
 def _check_rows(rows: PyTree, parts: int) -> None:

@@ -57,18 +57,6 @@ def rows_of(norm: Float[Array, " b"], loss: Float[Array, " b"], example: Int[Arr
     return Rows(wide(norm), wide(loss), wide(example))
 
 
-def in_slot(metrics: Mapping[str, Any], slot: Array | int, slots: int) -> dict[str, Any]:
-    """Metrics whose rows, which do not add up, are put where nobody else puts theirs.
-
-    So the sum over the parts of a batch, and over devices, holds them all, ``[slots, b]``.
-    """
-    put = lambda values: jnp.zeros((slots, len(values))).at[slot].set(values)
-    return {
-        name: jax.tree.map(put, value) if isinstance(value, Rows) else value
-        for name, value in metrics.items()
-    }
-
-
 def with_peaks(metrics: Mapping[str, Any]) -> dict[str, Any]:
     """Metrics with the peak of a batch in place of its rows."""
     return {

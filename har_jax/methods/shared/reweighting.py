@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from har_jax.methods.shared.base import LossWeights
+from har_jax.methods.shared.single_network import LossWeights
 
 
 def class_balanced_weights(

@@ -1,96 +1,37 @@
-"""What a training method is: three pure functions, as an Optax optimizer is two."""
+"""What most methods are: one network, whose objective is minimized by gradient steps."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, Self, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, Unpack
 
-import flax.struct
 import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from har_jax.methods.shared.axis import (
     combine,
     fold_in_place,
+    in_slot,
     keys_of_rows,
     own_copy,
     place_of,
     refuse_split,
 )
+from har_jax.methods.shared.memory import Memory, recall, remember
+from har_jax.methods.shared.method import (
+    Batch,
+    Method,
+    Metrics,
+    Phases,
+    RememberingState,
+    Step,
+    TrainState,
+)
 from har_jax.methods.shared.microbatches import accumulate
-from har_jax.methods.shared.peak import Peak, Rows, in_slot, with_peaks
+from har_jax.methods.shared.peak import with_peaks
 from har_jax.objective import WeightedSum, weighted_sum
-
-Batch = Mapping[str, Array]
-"""``inputs [B, ...]``, ``labels [B]``, and whatever else a method reads, of B rows too."""
-
-Metrics = dict[str, WeightedSum | Rows | Peak]
-
-
-Step = Callable[[Any, Batch, PRNGKeyArray], tuple[Any, Metrics]]
-"""``(state, batch, key) -> (state, metrics)``, one update."""
-
-
-class Phases(NamedTuple):
-    """Steps of different cost, of which one is due at a time.
-
-    Who makes each step a dispatch of its own can pick the one that is due, so that each is compiled
-    by itself: XLA:CPU runs some convolutions many times as slowly inside of a ``lax.cond``.
-
-    Attributes:
-      steps: Each as ``Method.step``.
-      due: ``number of updates made -> index``.
-    """
-
-    steps: tuple[Step, ...]
-    due: Callable[[int], int]
-
-
-class Method(NamedTuple):
-    """A training method.
-
-    Attributes:
-      init: ``(key, batch) -> state``, a pytree with a ``step`` and ``variables``.
-      step: ``(state, batch, key) -> (state, metrics)``, one update. Metrics are
-        :class:`har_jax.WeightedSum`, so that they add up over steps and devices, but for a
-        :class:`har_jax.methods.shared.peak.Peak`, of which the highest counts.
-      predict: ``(variables, inputs) -> logits [B, K]``, in evaluation mode.
-      phases: Where ``step`` is one of several by the number of updates made, those; else None.
-    """
-
-    init: Callable[[PRNGKeyArray, Batch], Any]
-    step: Step
-    predict: Callable[[Mapping[str, Any], Array], Array]
-    phases: Phases | None = None
-
-    def with_steps(self, change: Callable[[Step], Step]) -> Self:
-        """The method with other steps, each made of the one there was."""
-        phases = self.phases
-        if phases is not None:
-            phases = phases._replace(steps=tuple(map(change, phases.steps)))
-        return self._replace(step=change(self.step), phases=phases)
-
-
-class TrainState(flax.struct.PyTreeNode):
-    """The state of a method that trains one network.
-
-    Attributes:
-      step: The number of updates made.
-      params: The network's parameters.
-      collections: Its other variables, such as running statistics.
-      opt_state: The optimizer's state.
-    """
-
-    step: Int[Array, ""]
-    params: PyTree
-    collections: Mapping[str, PyTree]
-    opt_state: optax.OptState
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        return {"params": self.params, **self.collections}
 
 
 class Augment(Protocol):
@@ -129,6 +70,8 @@ class StepOptions(TypedDict, total=False):
       axis: The name of the axis of ``jax.shard_map`` or ``jax.pmap`` that batches are split over;
         None if they are not. Gradients, metrics and running statistics are then combined in one
         all-reduce a step. As with microbatches, BatchNorm takes the statistics of each part.
+      start: The network's variables to begin with, such as those of another method's state; random
+        ones where they are not given.
     """
 
     augment: Augment | None
@@ -136,6 +79,7 @@ class StepOptions(TypedDict, total=False):
     loss_weights: LossWeights | None
     microbatches: int
     axis: str | None
+    start: Mapping[str, Any] | None
 
 
 class Objective(Protocol):
@@ -167,6 +111,7 @@ def single_network(
     *,
     between: Objective | None = None,
     every: int = 1,
+    memory: Callable[[jax.ShapeDtypeStruct], Memory] | None = None,
     **options: Unpack[StepOptions],
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps.
@@ -178,6 +123,10 @@ def single_network(
       between: What is minimized at other steps than each ``every``-th, with metrics of the same
         names.
       every: 1 is without ``between``; the objective's turn comes first.
+      memory: ``logits -> memory`` before the first step, ``[n, ...]`` by name, of what the method
+        keeps of each training example. The objective finds a batch's rows there by name, and
+        leaves new ones in its metrics, as a ``remembered``
+        :class:`har_jax.methods.shared.memory.Remembered`. Batches have an ``index`` then.
       **options: Those of :class:`StepOptions`.
 
     Raises:
@@ -195,17 +144,24 @@ def single_network(
     objectives = (objective,) if between is None or every == 1 else (objective, between)
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
-        variables = dict(model.init(key, ready(batch["inputs"]), train=False))
-        params = variables.pop("params")
-        return TrainState(
+        start = options.get("start")
+        if start is None:
+            start = model.init(key, ready(batch["inputs"]), train=False)
+        collections = jax.tree.map(jnp.asarray, dict(start))
+        params = collections.pop("params")
+        begun = dict(
             step=jnp.zeros((), jnp.int32),
             params=params,
-            collections=variables,
+            collections=collections,
             opt_state=optimizer.init(params),
         )
+        if memory is None:
+            return TrainState(**begun)
+        logits = jax.eval_shape(predict, {"params": params, **collections}, batch["inputs"])
+        return RememberingState(**begun, memory=memory(logits))
 
     def update(
-        state: TrainState,
+        state: Any,
         batch: Batch,
         key: PRNGKeyArray,
         choose: Callable[[Array, Sequence[Callable[[], Any]]], Any],
@@ -218,6 +174,8 @@ def single_network(
         if augment is not None:
             inputs = jax.vmap(augment)(keys_of_rows(augment_key, len(inputs), axis), inputs)
         batch = {**batch, "inputs": ready(inputs)}
+        if memory is not None:
+            batch |= recall(state.memory, batch["index"])
         weights = loss_weights(batch["labels"], state.step)
         own_params, own_collections = own_copy((state.params, dict(state.collections)), axis)
 
@@ -246,12 +204,15 @@ def single_network(
         (gradient, weight, metrics), collections = combine(sums, own_collections, axis)
         gradients = jax.tree.map(lambda total: WeightedSum(total, weight).mean(), gradient)
         updates, opt_state = optimizer.update(gradients, state.opt_state, state.params)
-        return TrainState(
+        changes = dict(
             step=state.step + 1,
             params=optax.apply_updates(state.params, updates),
             collections=collections,
             opt_state=opt_state,
-        ), with_peaks(metrics)
+        )
+        if memory is not None:
+            changes["memory"] = remember(state.memory, metrics.pop("remembered"))
+        return state.replace(**changes), with_peaks(metrics)
 
     def step_of(index: int) -> Step:
         return lambda state, batch, key: update(state, batch, key, lambda _, ways: ways[index]())

@@ -1,0 +1,232 @@
+"""Steps of the baselines make the updates that their authors' code makes, in float64."""
+
+import functools
+import pathlib
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import linen as nn
+
+from har_jax import losses, methods
+from har_jax.methods.co_teaching import forget_rate, smallest
+from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
+
+GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
+OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
+WITHOUT_STEPS = optax.sgd(1.0)  # whose update is the gradient
+
+
+class Table(nn.Module):
+    """Logits are inputs plus a parameter of each, so that its gradient is that of the logits."""
+
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        return inputs + self.param("shift", nn.initializers.zeros, inputs.shape, inputs.dtype)
+
+
+@pytest.fixture
+def wide():
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture(params=[GOLDEN, OTHERS], ids=["golden", "shared"])
+def golden(request):
+    if not request.param.exists():
+        pytest.skip(f"{request.param} is not there")
+
+    def read(name):
+        with np.load(request.param / f"{name}.npz", allow_pickle=False) as file:
+            return {key: jnp.asarray(value) for key, value in file.items()}
+
+    return read
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-10)
+
+
+def update(method, state, batch):
+    after, metrics = jax.jit(method.step)(state, batch, jax.random.key(1))
+    gradient = jax.tree.map(lambda new, old: old - new, after.params, state.params)
+    return gradient, after, metrics
+
+
+def test_dmi(wide, golden):
+    g = golden("dmi")
+    for labels, expected in ((g["labels"], g["grad"]), (g["missing/labels"], g["missing/grad"])):
+        batch = {"inputs": g["logits"], "labels": labels}
+        weights = lambda labels, step: 1.0 + labels  # of classes
+        for options in ({}, {"loss_weights": weights}):
+            method = methods.dmi(Table(), WITHOUT_STEPS, rate=1.0, **options)
+            state = method.init(jax.random.key(0), batch)
+            gradient, _, metrics = update(method, state, batch)
+            if options and np.any(expected):  # the floor counts for less
+                np.testing.assert_allclose(gradient["shift"], expected, rtol=1e-2)
+            else:
+                close(gradient["shift"], expected)
+        assert metrics["absent"].mean() == (not np.any(expected))
+
+
+def test_co_teaching(wide, golden):
+    g = golden("co_teaching")
+    batch = {"inputs": jnp.zeros_like(g["logits1"]), "labels": g["labels"]}
+    start = {
+        "params": {
+            "first": {"shift": g["logits1"]},
+            "second": {"shift": g["logits2"]},
+        }
+    }
+    for number, rate in enumerate(g["forget_rates"].tolist()):
+        of = lambda key, number=number: g[f"rate{number}/{key}"]
+        kept = int(of("num_remember"))
+        for one in ("1", "2"):
+            mask = smallest(g[f"loss{one}"], 1 - rate)
+            assert sorted(of(f"kept_by_{one}").tolist()) == np.flatnonzero(mask).tolist()
+            clean = g["is_clean"][g["index"]][mask]
+            close(clean.mean(), of(f"pure_ratio{one}"))
+        method = methods.co_teaching(
+            Table(),
+            WITHOUT_STEPS,
+            noise_rate=rate,
+            gradual_epochs=1,
+            steps_per_epoch=3.0,
+            start=start,
+        )
+        state = method.init(jax.random.key(0), batch)
+        gradient, after, metrics = update(method, state, batch)
+        # Their code divides by the number that is kept twice.
+        close(gradient["first"]["shift"] / kept, of("grad1"))
+        close(gradient["second"]["shift"] / kept, of("grad2"))
+        assert metrics["kept"].total == kept
+        chex.assert_trees_all_equal(
+            method.predict(after.variables, batch["inputs"]), after.params["first"]["shift"]
+        )
+
+
+def test_the_schedule_of_co_teaching(wide, golden):
+    g = golden("co_teaching")
+    rate, gradual = float(g["schedule/noise_rate"]), int(g["schedule/num_gradual"])
+    for exponent, expected in zip(
+        g["schedule/exponents"].tolist(), g["schedule/forget_rate"], strict=True
+    ):
+        epochs = np.arange(len(expected))
+        close([forget_rate(epoch, rate, gradual, exponent) for epoch in epochs], expected)
+
+
+def test_elr(wide, golden):
+    g = golden("elr")
+    options = {"beta": float(g["beta"]), "factor": float(g["lambda"])}
+    count = int(g["num_examples"])
+    method = methods.elr(Table(), WITHOUT_STEPS, num_examples=count, **options)
+    of = lambda key: {
+        "inputs": g[f"{key}/logits"],
+        "labels": g[f"{key}/labels"],
+        "index": g[f"{key}/index"],
+    }
+    state = method.init(jax.random.key(0), of("step0"))
+    for step in ("step0", "step1", "step2"):
+        unmoved = state.replace(params=jax.tree.map(jnp.zeros_like, state.params))
+        gradient, state, metrics = update(method, unmoved, of(step))
+        close(gradient["shift"], g[f"{step}/grad"])
+        close(state.memory["target"], g[f"{step}/targets_all"])
+        close(metrics["loss"].mean(), g[f"{step}/cross_entropy"].mean())
+        close(metrics["regularization"].mean(), g[f"{step}/regularizer"].mean())
+
+
+class Network(nn.Module):
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        return nn.Dense(3)(nn.tanh(nn.Dense(8)(inputs)))
+
+
+MAKE = {
+    "dmi": functools.partial(methods.dmi, rate=0.5),
+    "co_teaching": functools.partial(methods.co_teaching, noise_rate=0.3, steps_per_epoch=1.0),
+    "elr": functools.partial(methods.elr, num_examples=20),
+}
+
+
+def batch(size=16):
+    rng = np.random.default_rng(0)
+    return {
+        "inputs": jnp.asarray(rng.normal(size=(size, 4)), jnp.float32),
+        "labels": jnp.asarray(rng.integers(0, 3, size)),
+        "index": jnp.asarray(rng.integers(0, 20, size)),  # some of them twice
+    }
+
+
+def two_steps(method, data, mesh=None):
+    step = method.step if mesh is None else map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
+    step = jax.jit(step)
+    state = jax.jit(method.init)(jax.random.key(0), data)
+    for key in (1, 2):
+        state, metrics = step(state, data, jax.random.key(key))
+    return state, metrics
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_devices_make_the_same_steps(name):
+    mesh = data_mesh(jax.devices()[:4])
+    one = two_steps(MAKE[name](Network(), optax.adam(0.1)), batch())
+    several = two_steps(MAKE[name](Network(), optax.adam(0.1), axis=AXIS), batch(), mesh)
+    chex.assert_trees_all_close(several, one, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", MAKE)
+def test_pmap_makes_the_same_steps(name):
+    method = MAKE[name](Network(), optax.sgd(0.1), axis="data")
+    data = batch()
+    split = jax.tree.map(lambda x: x.reshape(2, 8, *x.shape[1:]), data)
+    state = method.init(jax.random.key(0), data)
+    step = jax.pmap(
+        method.step, axis_name="data", in_axes=(None, 0, None), devices=jax.devices()[:2]
+    )
+    after, _ = step(state, split, jax.random.key(1))
+    one = MAKE[name](Network(), optax.sgd(0.1))
+    expected, _ = jax.jit(one.step)(state, data, jax.random.key(1))
+    chex.assert_trees_all_close(jax.tree.map(lambda x: x[0], after), expected, rtol=2e-4, atol=1e-5)
+
+
+def test_elr_goes_through_a_batch_in_parts_and_keeps_the_last_of_equal_examples():
+    data = {**batch(), "index": jnp.arange(16)}
+    whole = two_steps(MAKE["elr"](Network(), optax.sgd(0.1)), data)
+    parts = two_steps(MAKE["elr"](Network(), optax.sgd(0.1), microbatches=4), data)
+    chex.assert_trees_all_close(parts[0].params, whole[0].params, rtol=1e-5, atol=1e-6)
+    method = MAKE["elr"](Network(), optax.sgd(0.0))
+    state, _ = two_steps(method, {**data, "index": jnp.full(16, 7)})
+    logits = method.predict(state.variables, data["inputs"][-1:])
+    target = jnp.zeros((1, 3))
+    for _ in range(2):
+        target = losses.early_learning_targets(target, logits, 0.7)
+    np.testing.assert_allclose(state.memory["target"][7], target[0], rtol=1e-5)
+    assert not np.any(np.delete(state.memory["target"], 7, axis=0))
+
+
+@pytest.mark.parametrize("name", ["dmi", "co_teaching"])
+def test_what_is_of_a_whole_batch_is_not_cut(name):
+    with pytest.raises(
+        ValueError, match=rf"{name}: a batch's loss cannot be cut into microbatches=2"
+    ):
+        MAKE[name](Network(), optax.sgd(0.1), microbatches=2)
+
+
+def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
+    with pytest.raises(ValueError, match="noise_rate is needed"):
+        methods.co_teaching(Network(), optax.sgd(0.1), steps_per_epoch=1.0)
+    params = MAKE["co_teaching"](Network(), optax.sgd(0.1)).init(jax.random.key(0), batch()).params
+    kernels = [params[name]["Dense_0"]["kernel"] for name in ("first", "second")]
+    assert not np.allclose(*kernels)
+
+
+def test_a_method_starts_from_another_ones_variables():
+    plain, _ = two_steps(methods.erm(Network(), optax.sgd(0.1)), batch())
+    begun = methods.erm(Network(), optax.sgd(0.1), start=plain.variables).init(
+        jax.random.key(3), batch()
+    )
+    chex.assert_trees_all_equal(begun.params, plain.params)
+    assert begun.step == 0
