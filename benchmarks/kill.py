@@ -34,6 +34,7 @@ ROOT = pathlib.Path(__file__).parent.parent
 STAGES = ("pretrain", "estimate", "train/erm", "train/har", "report")
 JOB = (
     "--config=configs/digits.py",
+    "--config.pretrain.folds=None",
     "--config.model.widths=8,",
     "--config.pretrain.epochs=30",
     "--config.train.epochs=30",

@@ -13,6 +13,7 @@ from flax import linen as nn
 
 from har_jax import losses, methods
 from har_jax.methods.co_teaching import forget_rate, smallest
+from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 
 GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
@@ -221,6 +222,28 @@ def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
     params = MAKE["co_teaching"](Network(), optax.sgd(0.1)).init(jax.random.key(0), batch()).params
     kernels = [params[name]["Dense_0"]["kernel"] for name in ("first", "second")]
     assert not np.allclose(*kernels)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["co_teaching", "elr", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gce", "dmi"))],
+)
+def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(tmp_path, cut_after_saving, name):
+    make = MAKE.get(name, methods.gce)
+    data = {key: np.asarray(value) for key, value in batch(20).items() if key != "index"}
+
+    def train(folder):
+        method = make(Network(), optax.adam(0.1))
+        options = dict(steps=12, batch_size=8, seed=0, log_every=5, checkpoint_every=1)
+        return fit(method, data, tmp_path / folder, title=name, **options)
+
+    whole = train("whole")
+    cuts = np.sort(np.random.default_rng(0).choice(np.arange(1, 12), 2, replace=False))
+    for step in cuts.tolist():
+        cut_after_saving(step, train, "cut")
+    chex.assert_trees_all_equal(train("cut"), whole)
+    records = [(tmp_path / folder / "metrics.jsonl").read_text() for folder in ("whole", "cut")]
+    assert records[0] == records[1]
 
 
 def test_a_method_starts_from_another_ones_variables():

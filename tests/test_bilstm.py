@@ -50,6 +50,7 @@ def loss_and_norm(variables, ids, reduction="root_sum_square"):
     return transformed(cross_entropies, variables, ids, train=False)
 
 
+@pytest.mark.slow
 def test_further_padding_changes_nothing(ids, variables):
     @jax.jit
     def everything(ids):

@@ -17,6 +17,7 @@ from har_jax.train.metrics import read_metrics
 ROOT = pathlib.Path(__file__).parent.parent
 TINY = (
     "--config=configs/digits.py",
+    "--config.pretrain.folds=None",
     "--config.train.epochs=1",
     "--config.pretrain.epochs=2",
     "--config.model.widths=8,",

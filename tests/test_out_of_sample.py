@@ -241,6 +241,7 @@ def test_files_that_are_not_there_are_told_before_data_are_loaded(tmp_path, caps
     assert "data:" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_files_are_part_of_what_a_workdir_was_made_from(tmp_path, capsys):
     config = small()
     experiment = Experiment(config, tmp_path / "labels")

@@ -94,6 +94,7 @@ def test_a_folder_goes_through_all_stages(root, tmp_path, capsys):
 
 
 @pytest.mark.filterwarnings("ignore:of what was held out")
+@pytest.mark.slow
 def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
     lines = ["path,label,group,split"]
     for number, path in enumerate(sorted(root.glob("*/*"))):

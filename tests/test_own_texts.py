@@ -60,6 +60,7 @@ def small(table, **changes):
     return config
 
 
+@pytest.mark.slow
 def test_texts_go_through_all_stages(tmp_path):
     config = small(write(tmp_path / "table.csv"))
     experiment = Experiment(config, tmp_path / "w")

@@ -19,6 +19,7 @@ from har_jax.train.metrics import read_metrics
 ROOT = pathlib.Path(__file__).parent.parent
 JOB = (
     "--config=configs/digits.py",
+    "--config.pretrain.folds=None",
     "--config.model.widths=8,",
     "--config.model.norm=layer",
     "--config.pretrain.epochs=60",

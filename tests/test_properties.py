@@ -36,7 +36,7 @@ labels = hnp.arrays(np.int32, st.integers(1, 60), elements=st.integers(0, 4))
 seeds = st.integers(0, 2**32 - 1)
 
 
-@hypothesis.settings(max_examples=400)
+@hypothesis.settings(max_examples=200)
 @hypothesis.given(st.dictionaries(st.sampled_from(KEYS), values, min_size=1, max_size=3))
 def test_a_config_is_valid_or_refused_by_a_key_of_it(changes):
     config = digits()

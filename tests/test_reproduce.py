@@ -191,18 +191,25 @@ def test_the_recipe():
     assert tail.optimizer.decay_epochs[0] == tail.reweighting.start_epoch
 
 
-def test_wrong_flags_end_in_one_line():
-    for arguments, message in {
-        (): "arguments are required: --table; --help says more",
-        ("--table=imbd",): "invalid choice: 'imbd' (choose from",
-        ("--table=weights", "--seeds=0"): "--seeds: 0 must be positive",
-        ("--table=weights", "--settings=cifar100"): "cifar100 is unknown: weights has cifar10",
-        ("--table=weights", "x"): "unrecognized arguments: x",
-    }.items():
-        command = [sys.executable, "-m", "har_jax.reproduce", *arguments]
-        run = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert run.returncode == 2
-        assert message in run.stderr
-        assert len(run.stderr.splitlines()) == 1
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "arguments are required: --table; --help says more"),
+        pytest.param(
+            ("--table=imbd",), "invalid choice: 'imbd' (choose from", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            ("--table=weights", "--seeds=0"),
+            "--seeds: 0 must be positive",
+            marks=pytest.mark.slow,
+        ),
+        (("--table=weights", "--settings=cifar100"), "cifar100 is unknown: weights has cifar10"),
+        pytest.param(("--table=weights", "x"), "unrecognized arguments: x", marks=pytest.mark.slow),
+    ],
+)
+def test_wrong_flags_end_in_one_line(arguments, message):
+    command = [sys.executable, "-m", "har_jax.reproduce", *arguments]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 2
+    assert message in run.stderr
+    assert len(run.stderr.splitlines()) == 1

@@ -77,6 +77,7 @@ def test_subsets(root, subset, classes, train):
     assert not opened(root, subset).others
 
 
+@pytest.mark.slow
 def test_imagenet_as_tfds_has_it(root, tmp_path):
     # Other classes in between, and in another order.
     names = sorted([*SYNSETS, *(f"n{number:08}" for number in range(90, 95))])
