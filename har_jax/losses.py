@@ -111,7 +111,13 @@ def determinant_mutual_information(
     if axis is not None:
         # The sum, with the derivative of these rows, whatever psum is transposed to.
         joint += jax.lax.stop_gradient(jax.lax.psum(joint, axis) - joint)
-    return -jnp.log(jnp.abs(jnp.linalg.det(joint)) + _DETERMINANT_FLOOR)
+    # Where the floor is all that is left of it, as of a class that is never predicted, the
+    # derivative of the determinant is out of the range of floats.
+    determinant = jnp.abs(jnp.linalg.det(joint))
+    counts = determinant > _DETERMINANT_FLOOR * jnp.finfo(joint.dtype).eps
+    regular = jnp.where(counts, joint, jnp.eye(len(joint), dtype=joint.dtype))
+    determinant = jnp.where(counts, jnp.abs(jnp.linalg.det(regular)), 0)
+    return -jnp.log(determinant + _DETERMINANT_FLOOR)
 
 
 def early_learning_targets(

@@ -1,5 +1,6 @@
 """Methods are the objective's gradient steps; options compose with every one."""
 
+import functools
 import math
 import re
 
@@ -14,6 +15,7 @@ from jax.sharding import AxisType, NamedSharding
 
 import har_jax
 from har_jax import methods
+from har_jax.losses import cross_entropy, generalized_cross_entropy
 from har_jax.methods.shared.microbatches import accumulate
 from har_jax.models import CifarResNet, Norm
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
@@ -136,12 +138,13 @@ def test_deferred_weights_compose_with_every_method(name):
     now = make(name, loss_weights=methods.deferred_weights(table, start_step=0))
     _, after, _ = first_step(now, data)
     weights = jnp.asarray(table)[data["labels"]]
-    strength = {"erm": jnp.zeros(6), "uniform": jnp.full(6, 0.5), "har": data["strength"]}[name]
+    strength = {"uniform": jnp.full(6, 0.5), "har": data["strength"]}.get(name, jnp.zeros(6))
+    loss = functools.partial(generalized_cross_entropy, q=0.7) if name == "gce" else cross_entropy
     loss_and_norm = har_jax.loss_and_jacobian_norm(MODEL.apply)
 
     def objective(params):
         r = loss_and_norm(
-            lambda logits: weights * har_jax.cross_entropy(logits, data["labels"]),
+            lambda logits: weights * loss(logits, data["labels"]),
             {"params": params, **state.collections},
             data["inputs"],
             train=True,
