@@ -1,7 +1,6 @@
-"""What is timed: a training step of this library, and that of the peer, on one random batch."""
+"""What is timed: a training step of this library, on one random batch."""
 
 import dataclasses
-import functools
 import time
 from typing import Unpack
 
@@ -9,9 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-import torch
 
-from benchmarks import peer
 from benchmarks.timing import Run
 from har_jax import methods, normalization_layers_but_stem
 from har_jax.jacobian import Derivative
@@ -111,61 +108,41 @@ def ours(
     made = make_method(
         name, setup, remat=remat, derivative=derivative, every=every, microbatches=microbatches
     )
+    with setup.matmul_precision():
+        # What a loop holds is counted once; convolutions are loops on CPU only.
+        return compiled(made, setup.batch(), every=every, counted=microbatches == 1)
+
+
+def compiled(
+    made: methods.Method, batch: dict[str, np.ndarray], *, every: int = 1, counted: bool = True
+) -> Candidate:
+    """A step of any method on a batch; its FLOPs as well, where they can be ``counted``."""
     steps = (made.step,) if made.phases is None else made.phases.steps
-    batch = jax.device_put(setup.batch())
+    batch = jax.device_put(batch)
     key = jax.random.key(0)
     state = jax.jit(made.init)(key, batch)
     start = time.perf_counter()
-    with setup.matmul_precision():
-        traced = [
-            jax.jit(step, donate_argnums=0, compiler_options=compiler_options()).trace(
-                state, batch, key
-            )
-            for step in steps
-        ]
-        compiled = [each.lower().compile() for each in traced]
+    traced = [
+        jax.jit(step, donate_argnums=0, compiler_options=compiler_options()).trace(
+            state, batch, key
+        )
+        for step in steps
+    ]
+    programs = [each.lower().compile() for each in traced]
     seconds = time.perf_counter() - start
     due = (lambda _: 0) if made.phases is None else made.phases.due
 
     def run(times: int) -> None:
         nonlocal state
         for number in range(every * times):
-            state, _ = compiled[due(number)](state, batch, key)
+            state, _ = programs[due(number)](state, batch, key)
         jax.block_until_ready(state)
 
     flops = None
-    if microbatches == 1:  # what a loop holds is counted once; convolutions are loops on CPU only
-        counted = [
+    if counted:
+        each_flops = [
             each.lower(lowering_platforms=("cuda",)).cost_analysis()["flops"] for each in traced
         ]
-        flops = sum(counted[due(number)] for number in range(every)) / every
-    memory = max(each.memory_analysis().temp_size_in_bytes for each in compiled)
+        flops = sum(each_flops[due(number)] for number in range(every)) / every
+    memory = max(each.memory_analysis().temp_size_in_bytes for each in programs)
     return Candidate(run, every, seconds, flops, memory)
-
-
-def theirs(method: str, setup: Setup, *, channels_last: bool = False) -> Candidate:
-    """A step of the peer, on the device that this library computes on."""
-    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = (
-        setup.precision == "tf32"
-    )
-    layout = torch.channels_last if channels_last else torch.contiguous_format
-    torch.manual_seed(0)
-    model = peer.ResNet(10, setup.depth).to(device, memory_format=layout)
-    batch = setup.batch()
-    images = torch.tensor(batch["inputs"].transpose(0, 3, 1, 2)).contiguous(memory_format=layout)
-    labels = torch.tensor(batch["labels"], dtype=torch.int64, device=device)
-    strength = torch.tensor(batch["strength"], device=device) if method == "har" else None
-    images, optimizer = images.to(device), peer.sgd(model)
-    step = functools.partial(
-        peer.step, model, optimizer, images, labels, strength, reduction="sum_of_norms"
-    )
-
-    def run(steps: int) -> None:
-        with torch.autocast(device, torch.bfloat16, enabled=setup.precision == "bfloat16"):
-            for _ in range(steps):
-                step()
-        if device == "cuda":
-            torch.cuda.synchronize()
-
-    return Candidate(run)

@@ -16,28 +16,26 @@ import numpy as np
 from benchmarks.candidates import PRECISIONS, Setup, ours
 from benchmarks.timing import alternate
 
-BATCHES = (32, 64, 128, 256, 512, 1024)
-DEPTHS = (8, 14, 20, 32, 56, 110)
 
-
-def measure(precision: str, depth: int, batch_size: int, rounds: int) -> dict:
+def measure(args: argparse.Namespace) -> dict:
     """Median seconds by batch at one depth, and by depth at one batch."""
-    batches = [Setup(depth, size, precision) for size in BATCHES]
-    depths = [Setup(other, batch_size, precision) for other in DEPTHS]
+    at = lambda depth, batch: _times(Setup(depth, batch, args.precision), args.rounds)
     return {
         "device": jax.devices()[0].device_kind,
-        f"batch, at depth {depth}": dict(zip(BATCHES, _times(batches, rounds), strict=True)),
-        f"depth, at batch {batch_size}": dict(zip(DEPTHS, _times(depths, rounds), strict=True)),
+        f"batch, at depth {args.depth}": {size: at(args.depth, size) for size in args.batches},
+        f"depth, at batch {args.batch_size}": {
+            depth: at(depth, args.batch_size) for depth in args.depths
+        },
     }
 
 
-def _times(setups: list[Setup], rounds: int) -> list[dict[str, float]]:
-    rows = []
-    for setup in setups:
-        runs = {name: ours(name, setup).run for name in ("erm", "har")}
-        times = alternate(runs, rounds)
-        rows.append({name: float(np.median(values)) for name, values in times.items()})
-    return rows
+def _times(setup: Setup, rounds: int) -> dict[str, float]:
+    runs = {
+        "ERM": ours("erm", setup).run,
+        "HAR": ours("har", setup).run,
+        "HAR, first order": ours("har", setup, derivative="first_order").run,
+    }
+    return {name: float(np.median(each)) for name, each in alternate(runs, rounds).items()}
 
 
 def slope(sizes: list[int], seconds: list[float]) -> float:
@@ -49,16 +47,16 @@ def show(results: dict) -> None:
     """Prints a Markdown table for each axis."""
     print(results["device"])
     for title, rows in _axes(results):
-        print(f"\n| {title} | ERM, s | HAR, s | HAR / ERM |\n| --- | --- | --- | --- |")
+        names = list(next(iter(rows.values())))
+        others = names[1:]
+        heads = [title, *(f"{name}, s" for name in names), *(f"{name} / ERM" for name in others)]
+        print(f"\n| {' | '.join(heads)} |\n|{' --- |' * len(heads)}")
         for size, row in rows.items():
-            print(
-                f"| {size} | {row['erm']:.4f} | {row['har']:.4f} | {row['har'] / row['erm']:.2f} |"
-            )
-        slopes = [slope(list(rows), [row[name] for row in rows.values()]) for name in _NAMES]
-        print(f"| slope | {slopes[0]:.2f} | {slopes[1]:.2f} | |")
-
-
-_NAMES = ("erm", "har")
+            cells = [f"{row[name]:.4f}" for name in names]
+            cells += [f"{row[name] / row['ERM']:.2f}" for name in others]
+            print(f"| {size} | {' | '.join(cells)} |")
+        slopes = [slope(list(rows), [row[name] for row in rows.values()]) for name in names]
+        print(f"| slope | {' | '.join(f'{each:.2f}' for each in slopes)} |{' |' * len(others)}")
 
 
 def _axes(results):
@@ -72,8 +70,8 @@ def plot(results: dict, path: pathlib.Path) -> None:
 
     figure, panels = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
     for panel, (title, rows) in zip(panels, _axes(results), strict=True):
-        for name in _NAMES:
-            panel.loglog(list(rows), [row[name] for row in rows.values()], "o-", label=name.upper())
+        for name in next(iter(rows.values())):
+            panel.loglog(list(rows), [row[name] for row in rows.values()], "o-", label=name)
         panel.set_xlabel(title)
         panel.set_xticks(list(rows), map(str, rows))
         panel.minorticks_off()
@@ -87,10 +85,12 @@ def main() -> None:
     parser.add_argument("--precision", choices=PRECISIONS, default="float32")
     parser.add_argument("--depth", type=int, default=8, help="where the batch grows")
     parser.add_argument("--batch_size", type=int, default=32, help="where the depth grows")
+    parser.add_argument("--batches", type=int, nargs="+", default=(32, 64, 128, 256, 512, 1024))
+    parser.add_argument("--depths", type=int, nargs="+", default=(8, 14, 20, 32, 56, 110))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--plot", type=pathlib.Path)
     args = parser.parse_args()
-    results = measure(args.precision, args.depth, args.batch_size, args.rounds)
+    results = measure(args)
     show(results)
     if args.plot:
         plot(results, args.plot)

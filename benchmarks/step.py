@@ -7,6 +7,7 @@ All are measured in turn, round by round, and compared within a round.
 """
 
 import argparse
+import functools
 import os
 import pathlib
 
@@ -14,7 +15,8 @@ import jax
 import numpy as np
 import torch
 
-from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours, theirs
+from benchmarks import peer
+from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours
 from benchmarks.timing import alternate, ratio
 from har_jax.system.files import write_json
 
@@ -78,6 +80,34 @@ def measure(setup: Setup, rounds: int) -> dict:
             for name, pair in RATIOS.items()
         },
     }
+
+
+def theirs(method: str, setup: Setup, *, channels_last: bool = False) -> Candidate:
+    """A step of the peer, on the device that this library computes on."""
+    device = "cuda" if jax.default_backend() == "gpu" else "cpu"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = (
+        setup.precision == "tf32"
+    )
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    torch.manual_seed(0)
+    model = peer.ResNet(10, setup.depth).to(device, memory_format=layout)
+    batch = setup.batch()
+    images = torch.tensor(batch["inputs"].transpose(0, 3, 1, 2)).contiguous(memory_format=layout)
+    labels = torch.tensor(batch["labels"], dtype=torch.int64, device=device)
+    strength = torch.tensor(batch["strength"], device=device) if method == "har" else None
+    images, optimizer = images.to(device), peer.sgd(model)
+    step = functools.partial(
+        peer.step, model, optimizer, images, labels, strength, reduction="sum_of_norms"
+    )
+
+    def run(steps: int) -> None:
+        with torch.autocast(device, torch.bfloat16, enabled=setup.precision == "bfloat16"):
+            for _ in range(steps):
+                step()
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return Candidate(run)
 
 
 def _compiled(candidate: Candidate) -> dict:

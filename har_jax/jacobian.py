@@ -35,6 +35,9 @@ Guarantees:
   that of ``d sum(loss) / d h[i]``, as in the authors' code.
 """
 
+import contextlib
+import pathlib
+import traceback
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -159,18 +162,30 @@ def loss_and_perturbation_norm(
     if derivative == "first_order":
         loss, (norm, layer_norms), aux = differentiate_first_order(checked, perturbations, norms_of)
         return LossAndNorm(loss, norm, layer_norms, aux)
-    loss, pullback, aux = jax.vjp(checked, perturbations, has_aux=True)
+    # Where no second derivative is found after this call, as under grad of jit, JAX raises its own
+    # error, and shows the lines that the operation comes from, this one among them.
+    loss, pull, aux = jax.vjp(checked, perturbations, has_aux=True)  # or derivative="first_order"
     try:
-        (gradients,) = pullback(jnp.ones_like(loss))
+        (gradients,) = pull(jnp.ones_like(loss))
     except (NotImplementedError, TypeError, ValueError) as error:
         if not has_first_derivative(checked, perturbations):
             raise
         raise ValueError(
-            f"the gradient cannot be differentiated once more ({str(error).splitlines()[0]}): take "
+            f"the gradient{_inside(error)} cannot be differentiated once more "
+            f"({str(error).splitlines()[0]}): take "
             'derivative="first_order", which needs no second derivative'
         ) from error
     norm, layer_norms = norms_of(gradients)
     return LossAndNorm(loss, norm, layer_norms, aux)
+
+
+def _inside(error: Exception) -> str:
+    """The innermost function below this module's, and not JAX's, that raised an error."""
+    internal = {pathlib.Path(jax.__file__).parent, pathlib.Path(contextlib.__file__)}
+    of_jax = lambda path: not internal.isdisjoint((path, *path.parents))
+    _, *frames = traceback.extract_tb(error.__traceback__)
+    given = [frame for frame in frames if not of_jax(pathlib.Path(frame.filename))]
+    return f" of {given[-1].name} ({given[-1].filename}:{given[-1].lineno})" if given else ""
 
 
 def _check_loss(loss: Any) -> None:

@@ -31,6 +31,13 @@ def optimized():
 
 
 @pytest.fixture
+def wide():
+    """Computes in float64."""
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.fixture
 def cut_after_saving(monkeypatch):
     """Calls a function that trains, and ends it as soon as it has saved a step."""
 
