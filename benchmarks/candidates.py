@@ -122,13 +122,8 @@ def compiled(
     key = jax.random.key(0)
     state = jax.jit(made.init)(key, batch)
     start = time.perf_counter()
-    traced = [
-        jax.jit(step, donate_argnums=0, compiler_options=compiler_options()).trace(
-            state, batch, key
-        )
-        for step in steps
-    ]
-    programs = [each.lower().compile() for each in traced]
+    traced = [jax.jit(step, donate_argnums=0).trace(state, batch, key) for step in steps]
+    programs = [each.lower().compile(compiler_options(each.jaxpr)) for each in traced]
     seconds = time.perf_counter() - start
     due = (lambda _: 0) if made.phases is None else made.phases.due
 

@@ -20,6 +20,7 @@ from benchmarks.timing import alternate, ratio
 from har_jax import methods
 from har_jax.linen.layers import embeddings_and_recurrent_layers
 from har_jax.models import BiLSTM
+from har_jax.train.compilation import compiler_options
 
 VOCABULARY = 20_000
 FIRST_ORDER = "HAR, first order"
@@ -50,7 +51,8 @@ def compiled(name: str, options: argparse.Namespace, *, remat: bool = False):
     }
     key = jax.random.key(0)
     arguments = jax.jit(method.init)(key, batch), batch, key
-    return jax.jit(method.step).lower(*arguments).compile(), arguments
+    traced = jax.jit(method.step).trace(*arguments)
+    return traced.lower().compile(compiler_options(traced.jaxpr)), arguments
 
 
 def repeat(step: Callable[..., Any], arguments: Sequence[Any], times: int) -> None:

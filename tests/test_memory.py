@@ -26,7 +26,8 @@ def temporary_bytes(make, **options):
     }
     key = jax.eval_shape(lambda: jax.random.key(0))
     state = jax.eval_shape(method.init, key, batch)
-    step = jax.jit(method.step, compiler_options=compiler_options())
+    program = jax.make_jaxpr(method.step)(state, batch, key)
+    step = jax.jit(method.step, compiler_options=compiler_options(program))
     return step.lower(state, batch, key).compile().memory_analysis().temp_size_in_bytes
 
 

@@ -5,6 +5,9 @@ import os
 import pathlib
 
 import jax
+from jax.extend import core
+
+from har_jax.jaxprs import equations
 
 
 def use_compilation_cache() -> None:
@@ -31,14 +34,20 @@ def make_deterministic() -> None:
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
 
 
-@functools.cache
-def compiler_options() -> dict[str, str]:
+def compiler_options(program: core.ClosedJaxpr) -> dict[str, str]:
     """What a training step is best compiled with on the default device, for ``jax.jit``.
 
     On CPU, convolutions by Eigen, which takes all cores, in place of YNNPACK, which takes one for
     most of them: HAR on ResNet-32 runs 1.3 times as fast on two cores (benchmarks/README.md).
-    The option is experimental; where XLA has it no longer there are none.
+    Of networks without any it would make products of matrices slower. The option is experimental;
+    where XLA has it no longer there are none.
     """
+    names = (equation.primitive.name for equation in equations(program.jaxpr))
+    return _of_convolutions() if "conv_general_dilated" in names else {}
+
+
+@functools.cache
+def _of_convolutions() -> dict[str, str]:
     if jax.default_backend() != "cpu":
         return {}
     options = {"xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"}

@@ -58,7 +58,9 @@ def compile_updates(
     init = lambda batch: method.init(key("init"), batch)
     state = jax.jit(init, out_shardings=NamedSharding(mesh, WHOLE))(example)
     one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
-    _, metrics = jax.eval_shape(one_step, state, example, key("steps"))
+    traced = jax.make_jaxpr(one_step, return_shape=True)(state, example, key("steps"))
+    program, (_, metrics) = traced
+    options = compiler_options(program)
     zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
     whole = Phases((method.step,), lambda _: 0)
     phases = method.phases if one_by_one and method.phases is not None else whole
@@ -69,7 +71,7 @@ def compile_updates(
         return jax.jit(
             map_over(mesh, updates, specs, WHOLE),
             donate_argnums=0,
-            compiler_options=compiler_options(),
+            compiler_options=options,
         )
 
     return Program(
