@@ -219,8 +219,10 @@ def test_what_is_of_a_whole_batch_is_not_cut(name):
 def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
     with pytest.raises(ValueError, match="noise_rate is needed"):
         methods.co_teaching(Network(), optax.sgd(0.1), steps_per_epoch=1.0)
-    params = MAKE["co_teaching"](Network(), optax.sgd(0.1)).init(jax.random.key(0), batch()).params
-    kernels = [params[name]["Dense_0"]["kernel"] for name in ("first", "second")]
+    state = MAKE["co_teaching"](Network(), optax.sgd(0.1)).init(jax.random.key(0), batch())
+    plain = methods.erm(Network(), optax.sgd(0.1)).init(jax.random.key(0), batch())
+    chex.assert_trees_all_equal(state.variables, plain.variables)
+    kernels = [state.params[name]["Dense_0"]["kernel"] for name in ("first", "second")]
     assert not np.allclose(*kernels)
 
 

@@ -48,11 +48,12 @@ def co_teaching(
       noise_rate: Of the training set.
       gradual_epochs: See :func:`forget_rate`.
       exponent: See :func:`forget_rate`.
-      **options: Those of :class:`har_jax.methods.StepOptions`.
+      **options: Those of :class:`har_jax.methods.StepOptions`; ``start`` has ``first`` and
+        ``second`` in each of its collections.
 
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs`` and ``labels``. Metrics and
-      predictions are the first network's.
+      predictions are the first network's, which begins as that of other methods does.
 
     Raises:
       ValueError: without a noise rate, or of several microbatches: the smallest losses are a
@@ -91,11 +92,22 @@ def co_teaching(
         return taught
 
     both = single_network(pair, optimizer, objective, **options).with_steps(scheduled)
+    one = erm(model, optimizer, **options)
 
     def init(key: PRNGKeyArray, batch: Batch) -> _PairState:
-        return _PairState(**vars(both.init(key, batch)))
+        if options.get("start") is not None:
+            return _PairState(**vars(both.init(key, batch)))
+        first, second = (one.init(k, batch).variables for k in (key, jax.random.fold_in(key, 1)))
+        collections = {name: {"first": first[name], "second": second[name]} for name in first}
+        params = collections.pop("params")
+        return _PairState(
+            step=jnp.zeros((), jnp.int32),
+            params=params,
+            collections=collections,
+            opt_state=optimizer.init(params),
+        )
 
-    return both._replace(init=init, predict=erm(model, optimizer, **options).predict)
+    return both._replace(init=init, predict=one.predict)
 
 
 def forget_rate(
