@@ -6,9 +6,7 @@ import numpy as np
 import optax
 import pytest
 
-from har_jax.config import published, recipes
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
-from tests.test_baselines import golden, wide  # noqa: F401
 
 CONFIG = {
     "momentum": None,
@@ -48,37 +46,6 @@ def test_linear_schedules():
     for late in (5.0, 7.0):  # after the last step
         np.testing.assert_allclose([of(late, 13)(step) for step in (0, 12)], 0.1, rtol=1e-6)
     np.testing.assert_allclose([of(0.0, 1)(0), of(0.0, 3)(1)], 0.1, rtol=1e-6)
-
-
-def test_the_schedules_of_co_teaching(wide, golden):  # noqa: F811
-    g = golden("co_teaching")
-    rates, decays = g["schedule/learning_rate"], g["schedule/beta1"]
-    config = recipes.heteroskedastic(10)
-    published.co_teaching(config)
-    gradients = np.random.default_rng(0).normal(size=(200, 3))
-
-    # Their code begins with the second of its 200 epochs.
-    for first, chosen in ((1, {}), (0, {"decay_from": 80.0, "late_b1": (80.0, 0.1)})):
-        options = {**config.optimizer, **chosen}
-        epochs = range(200 - first)
-        schedule = make_schedule(options, 3 * len(epochs), steps_per_epoch=3.0)
-        for of_epoch in (0, 2):
-            found = [schedule(3 * epoch + of_epoch) for epoch in epochs]
-            np.testing.assert_allclose(found, rates[first:], rtol=1e-12)
-
-        optimizer = make_optimizer(options, len(epochs), steps_per_epoch=1.0)
-        params, state = jnp.zeros(3), optimizer.init(jnp.zeros(3))
-        update = jax.jit(optimizer.update)
-        expected, mean, square = np.zeros((3, 3))
-        for epoch in epochs:
-            gradient, b1, count = gradients[epoch], decays[first + epoch], epoch + 1
-            mean = b1 * mean + (1 - b1) * gradient
-            square = 0.999 * square + 0.001 * gradient**2
-            root = np.sqrt(square / (1 - 0.999**count)) + 1e-8
-            expected = expected - rates[first + epoch] * mean / (1 - b1**count) / root
-            updates, state = update(gradient, state, params)
-            params = optax.apply_updates(params, updates)
-        np.testing.assert_allclose(params, expected, rtol=1e-9)
 
 
 def test_a_late_decay_needs_no_other_state():
