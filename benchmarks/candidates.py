@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from typing import Unpack
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +11,12 @@ import optax
 
 from benchmarks.timing import Run
 from har_jax import methods, normalization_layers_but_stem
-from har_jax.jacobian import Derivative
+from har_jax.experiment.build import takes
 from har_jax.models import CifarResNet
+from har_jax.options import make
 from har_jax.train.compilation import compiler_options
 
+NUM_EXAMPLES = 50_000  # of CIFAR's training sets
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
@@ -43,6 +45,7 @@ class Setup:
             "inputs": rng.normal(size=(self.batch_size, 32, 32, 3)).astype(np.float32),
             "labels": rng.integers(10, size=self.batch_size).astype(np.int32),
             "strength": rng.uniform(0, 0.1, size=self.batch_size).astype(np.float32),
+            "index": np.arange(self.batch_size, dtype=np.int32),
         }
 
 
@@ -70,29 +73,28 @@ def sgd() -> optax.GradientTransformation:
     return optax.chain(optax.add_decayed_weights(1e-4), optax.sgd(0.1, momentum=0.9))
 
 
-def make_method(
-    name: str,
-    setup: Setup,
-    *,
-    remat: bool = False,
-    derivative: Derivative = "exact",
-    every: int = 1,
-    **options: Unpack[methods.StepOptions],
-) -> methods.Method:
-    """:func:`har_jax.methods.erm` or ``har``, with the paper's network and optimizer."""
+def make_method(name: str, setup: Setup, *, remat: bool = False, **options: Any) -> methods.Method:
+    """A method by its name in a config, with the paper's network, optimizer and form of R.
+
+    Args:
+      name: One of :data:`har_jax.methods.METHODS`.
+      setup: The network's size and precision.
+      remat: Whether blocks of the network are computed again in place of being kept.
+      **options: The method's own, and those of :class:`har_jax.methods.StepOptions`.
+    """
     dtype = jnp.bfloat16 if setup.precision == "bfloat16" else jnp.float32
     model = CifarResNet(10, setup.depth, dtype=dtype, remat=remat)
-    if name == "erm":
-        return methods.erm(model, sgd(), **options)
-    return methods.har(
-        model,
-        sgd(),
-        layers=normalization_layers_but_stem,
-        reduction="sum_of_norms",
-        derivative=derivative,
-        every=every,
-        **options,
-    )
+    entry = methods.METHODS[name]
+    known = {
+        "layers": normalization_layers_but_stem,
+        "num_examples": NUM_EXAMPLES,
+        "steps_per_epoch": NUM_EXAMPLES / setup.batch_size,
+    }
+    shared = methods.StepOptions.__annotations__
+    given = {key: value for key, value in known.items() if takes(entry, key)}
+    given |= {key: value for key, value in options.items() if key in shared}
+    chosen = {"reduction": "sum_of_norms", "noise_rate": 0.2, **options}
+    return make(entry.make, model, sgd(), chosen=chosen, given=given)
 
 
 def ours(
@@ -100,14 +102,12 @@ def ours(
     setup: Setup,
     *,
     remat: bool = False,
-    derivative: Derivative = "exact",
     every: int = 1,
     microbatches: int = 1,
+    **options: Any,
 ) -> Candidate:
     """A step of a method, compiled; where R is taken at some of them, as many as come by turns."""
-    made = make_method(
-        name, setup, remat=remat, derivative=derivative, every=every, microbatches=microbatches
-    )
+    made = make_method(name, setup, remat=remat, every=every, microbatches=microbatches, **options)
     with setup.matmul_precision():
         # What a loop holds is counted once; convolutions are loops on CPU only.
         return compiled(made, setup.batch(), every=every, counted=microbatches == 1)

@@ -12,9 +12,11 @@ import pytest
 from flax import linen as nn
 
 from har_jax import losses, methods
+from har_jax.config import published, recipes
 from har_jax.methods.co_teaching import forget_rate, smallest
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
+from har_jax.train.optimizer import make_optimizer, make_schedule
 
 GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
 OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
@@ -117,6 +119,37 @@ def test_the_schedule_of_co_teaching(wide, golden):
     ):
         epochs = np.arange(len(expected))
         close([forget_rate(epoch, rate, gradual, exponent) for epoch in epochs], expected)
+
+
+def test_the_optimizer_of_co_teaching(wide, golden):
+    g = golden("co_teaching")
+    rates, decays = g["schedule/learning_rate"], g["schedule/beta1"]
+    config = recipes.heteroskedastic(10)
+    published.co_teaching(config)
+    gradients = np.random.default_rng(0).normal(size=(200, 3))
+
+    # Their code begins with the second of its 200 epochs.
+    for first, chosen in ((1, {}), (0, {"decay_from": 80.0, "late_b1": (80.0, 0.1)})):
+        options = {**config.optimizer, **chosen}
+        epochs = range(200 - first)
+        schedule = make_schedule(options, 3 * len(epochs), steps_per_epoch=3.0)
+        for of_epoch in (0, 2):
+            found = [schedule(3 * epoch + of_epoch) for epoch in epochs]
+            np.testing.assert_allclose(found, rates[first:], rtol=1e-12)
+
+        optimizer = make_optimizer(options, len(epochs), steps_per_epoch=1.0)
+        params, state = jnp.zeros(3), optimizer.init(jnp.zeros(3))
+        update = jax.jit(optimizer.update)
+        expected, mean, square = np.zeros((3, 3))
+        for epoch in epochs:
+            gradient, b1, count = gradients[epoch], decays[first + epoch], epoch + 1
+            mean = b1 * mean + (1 - b1) * gradient
+            square = 0.999 * square + 0.001 * gradient**2
+            root = np.sqrt(square / (1 - 0.999**count)) + 1e-8
+            expected = expected - rates[first + epoch] * mean / (1 - b1**count) / root
+            updates, state = update(gradient, state, params)
+            params = optax.apply_updates(params, updates)
+        np.testing.assert_allclose(params, expected, rtol=1e-9)
 
 
 def test_elr(wide, golden):

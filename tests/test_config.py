@@ -7,7 +7,7 @@ import pytest
 from ml_collections import config_dict
 
 from har_jax import config as har_config
-from har_jax.config import document
+from har_jax.config import document, published, recipes
 from har_jax.config import files as config_files
 from har_jax.config.errors import unknown_key
 from har_jax.config.schema import SECTIONS, options_of_entry
@@ -39,11 +39,36 @@ def test_every_config_file_is_valid(path):
     har_config.validate(config)
 
 
+@pytest.mark.parametrize("classes", [10, 100])
+@pytest.mark.parametrize("name", ["gce", "dmi", "co_teaching", "elr"])
+def test_published_choices_are_valid_and_leave_the_data(name, classes):
+    config, before = recipes.heteroskedastic(classes), recipes.heteroskedastic(classes)
+    choose = getattr(published, name)
+    if (name, classes) == ("dmi", 100):
+        with pytest.raises(har_config.ConfigError, match=r"no published choices: take one of tfds"):
+            choose(config)
+        return
+    choose(config)
+    har_config.validate(config)
+    assert config.methods == (name,)
+    of = lambda config, *parts: [config[part].to_dict() for part in parts]
+    assert of(config.data, "noise") == of(before.data, "noise")
+    assert of(config, "model") == of(before, "model")
+    published.gce(config)  # whatever optimizer was there before
+    published.gce(before)
+    assert of(config, "optimizer") == of(before, "optimizer")
+
+
 def test_the_base_is_valid_and_so_is_adam():
     har_config.validate(har_config.base())
     adam = digits()
     adam.optimizer.name = "adam"
     har_config.validate(adam)
+    adam.optimizer.late_b1 = (3, 0.1)
+    har_config.validate(adam)
+    adam.optimizer.late_b1 = (3, 1.0)
+    with pytest.raises(har_config.ConfigError, match=r"late_b1=\(3, 1\.0\) must hold an epoch and"):
+        har_config.validate(adam)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +120,16 @@ def test_the_base_is_valid_and_so_is_adam():
         ("optimizer.learning_rate", 0.0, r"learning_rate=0\.0 is impossible: it must be positive"),
         ("optimizer.learning_rate", float("nan"), r"learning_rate=nan is impossible"),
         ("optimizer.decay_epochs", (1,), r"not read by config\.optimizer\.schedule='cosine'"),
+        (
+            "optimizer.schedule",
+            "linear",
+            r"optimizer\.decay_from is not set, but config\.optimizer",
+        ),
+        (
+            "optimizer.late_b1",
+            (1.0, 0.1),
+            r"not read by config\.optimizer\.name='sgd', only by adam",
+        ),
         ("optimizer.schedule", "step", r"decay_(epochs|factor) is not set"),
         ("pretrain.fraction", 1.0, r"pretrain\.fraction=1\.0 is impossible"),
         ("regularizer.layers", "norms", r"layers='norms' is unknown: take one of normalization,"),
@@ -205,7 +240,7 @@ def test_keys_that_a_config_adds_or_lacks():
         ("strength", "did you mean config.regularizer.strength?"),
         ("train.batch_size", "did you mean config.batch_size?"),
         ("train.fraction", "did you mean config.pretrain.fraction?"),
-        ("optimizer.lr", "there are config.optimizer.decay_epochs, config.optimizer.decay_factor"),
+        ("optimizer.lr", "there are config.optimizer.b1, config.optimizer.decay_epochs, config."),
         ("lr", "there are config.batch_size, "),
         ("a.b", "there are config.batch_size, "),
     ],

@@ -6,6 +6,8 @@ import re
 import pytest
 
 from benchmarks import ages
+from har_jax.config.schema import options_of_entry
+from har_jax.methods import METHODS
 
 TESTS = pathlib.Path(__file__).parent
 
@@ -18,6 +20,17 @@ def test_every_test_that_a_promise_names_exists():
         functions = re.findall(r"def (test_\w+)", (TESTS / file).read_text())
         for part in filter(None, parts.split(", ")):
             assert any(part in function for function in functions), f"{file}: {part}"
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_is_described_with_its_options(name):
+    text = (TESTS.parent / "docs" / "methods.md").read_text()
+    head, *sections = re.split(r"^## ", text, flags=re.MULTILINE)
+    assert re.search(rf"^\| .*`{name}`.*\|", head, re.MULTILINE)
+    (section,) = (each for each in sections if f"`{name}`" in each.splitlines()[0])
+    entry = METHODS[name]
+    for option in options_of_entry(entry) if entry.section is None else ():
+        assert f"`method.{name}.{option}" in section
 
 
 @pytest.mark.parametrize("path", sorted(ages.RESULTS.glob("*.md")), ids=lambda path: path.name)

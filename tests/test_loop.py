@@ -18,7 +18,7 @@ from har_jax.train.evaluate import Evaluator
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, data_mesh
 from har_jax.train.metrics import MetricsWriter, read_metrics
-from har_jax.train.optimizer import make_schedule
+from har_jax.train.optimizer import make_optimizer, make_schedule
 from har_jax.train.progress import Progress
 
 
@@ -49,18 +49,30 @@ def run(directory, *, rate=0.1, steps=7, method=None, **changes):
     return fit(method, data(), directory, steps=steps, **options | changes)
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, cut_after_saving):
-    whole = run(tmp_path / "whole")
+CHANGING = {  # from the fourth step on, after which it is cut
+    "name": "adam",
+    "late_b1": (3.0, 0.1),
+    "learning_rate": 0.1,
+    "schedule": "linear",
+    "decay_from": 3.0,
+    "weight_decay": 0.0,
+}
+
+
+@pytest.mark.parametrize("config", [None, CHANGING], ids=["sgd", "adam"])
+def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, cut_after_saving, config):
+    method = config and methods.erm(Linear(), make_optimizer(config, 7, 1.0))
+    whole = run(tmp_path / "whole", method=method)
     # The cut, after step 4, falls into the window of the record of step 6.
-    cut_after_saving(4, run, tmp_path / "cut")
-    resumed = run(tmp_path / "cut")
+    cut_after_saving(4, run, tmp_path / "cut", method=method)
+    resumed = run(tmp_path / "cut", method=method)
     chex.assert_trees_all_equal(whole, resumed)
     files = [(tmp_path / name / "metrics.jsonl").read_text() for name in ("whole", "cut")]
     assert files[0] == files[1]
     assert [json.loads(line)["step"] for line in files[0].splitlines()] == [3, 6, 7]
-    chex.assert_trees_all_equal(run(tmp_path / "cut"), whole)  # nothing left to do
+    chex.assert_trees_all_equal(run(tmp_path / "cut", method=method), whole)  # nothing left to do
     with pytest.raises(ValueError, match="holds a run of 7 steps, more than 3"):
-        run(tmp_path / "cut", steps=3)
+        run(tmp_path / "cut", method=method, steps=3)
 
 
 def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):

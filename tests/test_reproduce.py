@@ -1,5 +1,6 @@
 """Tables are made from the paper's numbers and runs that are skipped once they are complete."""
 
+import itertools
 import json
 import pathlib
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from har_jax.config import base, recipes, validate
 from har_jax.methods import METHODS
-from har_jax.reproduce import render
+from har_jax.reproduce import grid, render
 from har_jax.reproduce.__main__ import SCALES
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import (
@@ -61,15 +62,24 @@ TABLE = Table(
     },
     is_error=True,
 )
+ABOUT = {
+    "title": "A table",
+    "metric": "top-1 error %",
+    "is_error": True,
+    "scale": "small",
+    "seeds": [3, 4],
+    "command": "python -m har_jax.reproduce --table=x",
+    "machine": {"jax": "0"},
+}
 SCALE = Scale(shrink=lambda config: None, strengths={UNIFORM: (0.0, 0.1)})
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     workdir = tmp_path_factory.mktemp("table")
-    grid = Grid(TABLE, SCALE, ["digits"], [3, 4], workdir)
-    grid.check()
-    return workdir, grid, grid.make(PAPER, jobs=1)
+    whole = Grid(TABLE, SCALE, ["digits"], [3, 4], workdir)
+    whole.check()
+    return workdir, whole, whole.make(PAPER, jobs=1)
 
 
 @pytest.mark.slow
@@ -108,8 +118,8 @@ def test_the_uniform_strength_is_chosen_on_held_out_training_data(made):
 
 @pytest.mark.slow
 def test_what_is_complete_is_skipped(made, capsys):
-    _, grid, results = made
-    assert grid.make(PAPER, jobs=1) == results
+    _, whole, results = made
+    assert whole.make(PAPER, jobs=1) == results
     assert "step" not in capsys.readouterr().out
 
 
@@ -138,16 +148,7 @@ def test_a_run_that_diverges_leaves_its_cells_empty(tmp_path):
 
 @pytest.mark.slow
 def test_rendering(made):
-    results = {
-        **made[2],
-        "title": "A table",
-        "metric": "top-1 error %",
-        "is_error": True,
-        "scale": "small",
-        "seeds": [3, 4],
-        "command": "python -m har_jax.reproduce --table=x",
-        "machine": {"jax": "0"},
-    }
+    results = {**ABOUT, **made[2]}
     text = render.markdown(results)
     assert "| GCE | not implemented yet (30.0 ± 1.0) | not implemented yet (20.0) |" in text
     cell = results["rows"]["ERM"]["cells"][0]["here"]
@@ -165,6 +166,84 @@ def test_rendering(made):
     assert render.plot(results).startswith("<svg")
 
 
+@pytest.fixture
+def never_run(monkeypatch):
+    """Runs are noted in place of being made; all accuracies are 0.25."""
+    noted = []
+
+    def execute(runs, jobs):
+        noted.extend(runs)
+        share = {"test_accuracy": 0.25, "train_accuracy": 0.25}
+        parts = {"noisy": share, "all": share}
+        return [{"means": dict.fromkeys(run.config.methods, parts)} for run in runs]
+
+    monkeypatch.setattr(grid, "execute", execute)
+    return noted
+
+
+def test_what_is_impossible_is_not_run_and_says_why(never_run, tmp_path):
+    rows = {
+        "ERM": Row("erm"),
+        "GCE": Row("gce", (("method.gce.q", 0.5),), impossible={"more": "it has none"}),
+        "Unif (optimal)": Row("uniform", tunes=UNIFORM, impossible={"digits": "it is off"}),
+        "HAR": Row("har"),
+    }
+    table = Table(TABLE.settings, TABLE.columns, rows)
+    both = Grid(table, SCALE, ["digits", "more"], [0], tmp_path)
+    both.check()
+    results = {**ABOUT, "seeds": [0], **both.make(PAPER, jobs=1)}
+    assert [run.workdir.relative_to(tmp_path).as_posix() for run in never_run] == [
+        "digits/seed-0/default",
+        "digits/seed-0/q=0.5",
+        "more/seed-0/default",
+        "more/tuning-seed-0/uniform_strength=0",
+        "more/tuning-seed-0/uniform_strength=0.1",
+        "more/seed-0/uniform_strength=0",
+    ]
+    assert never_run[2].config.methods == ("erm", "har")
+    cells = results["rows"]["GCE"]["cells"]
+    assert [cell["impossible"] for cell in cells] == [None, None, "it has none"]
+    assert [cell["here"] is None for cell in cells] == [False, False, True]
+    notes = ["[1] it has none.", "[2] it is off."]
+    text = render.markdown(results)
+    for line in (
+        "| GCE | 25.0 (30.0 ± 1.0) | 25.0 (20.0) | - [1] |",
+        "| Unif (optimal) | - [2] (45.0 ± 1.0) | - [2] (35.0) | 25.0 |",
+        "| GCE | +0.0 | +0.0 | - |",
+        "| Unif (optimal) | - | - | +0.0 |",
+        *notes,
+    ):
+        assert line in text.splitlines()
+    assert "GCE, more digits" not in text
+    assert render.terminal(results).splitlines()[-2:] == notes
+    assert render.plot(results).startswith("<svg")
+
+    alone = Grid(table, SCALE, ["more"], [0], tmp_path).make(PAPER, jobs=1)
+    assert "| GCE | - |" not in render.markdown({**results, **alone})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(1e-5, "1e-05"), (3, "3"), (True, "True"), ("own/nets:MLP", "own-nets-MLP"), ((8, 8), "8-8")],
+)
+def test_folders_are_named_by_what_a_run_changes(value, text):
+    assert grid._folder({"some.key": value, "seed": 1}) == f"key={text},seed=1"
+
+
+@pytest.mark.parametrize("name", ["cifar10_noisy_rare", "cifar10_noisy_frequent"])
+def test_how_many_batches_have_all_classes(name):
+    table = TABLES[name]
+    config = table.settings["ratio100"]()
+    sizes = np.full(10, 5000.0)
+    sizes[: len(config.data.imbalance.classes)] /= config.data.imbalance.ratio
+    subsets = np.array(list(itertools.product((0, 1), repeat=10)))
+    without = 1 - subsets @ sizes / sizes.sum()
+    share = np.sum((-1.0) ** subsets.sum(1) * np.maximum(without, 0) ** config.batch_size)
+    assert (
+        f"all are in {100 * share:.2f}% of the batches" in table.rows["DMI"].impossible["ratio100"]
+    )
+
+
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_of_the_paper_and_its_configs_are_possible(name, scale, tmp_path):
@@ -174,6 +253,7 @@ def test_every_table_is_of_the_paper_and_its_configs_are_possible(name, scale, t
     assert all(len(cells) == len(table.columns) for cells in reported.rows.values())
     assert {column.setting for column in table.columns} == set(table.settings)
     assert all(row.method in METHODS for row in table.rows.values())
+    assert all(set(row.impossible) <= set(table.settings) for row in table.rows.values())
     Grid(table, SCALES[scale], list(table.settings), [0], tmp_path).check()
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ class Grid:
     def check(self) -> None:
         """Raises :class:`har_jax.config.ConfigError` if a run's config is impossible."""
         for setting in self.settings:
-            for row in self.table.rows.values():
+            for row in _possible(self.table.rows, setting).values():
                 self._run(setting, self.seeds[0], [row])
 
     def find_data(self) -> None:
@@ -70,16 +71,17 @@ class Grid:
           paper's: ``method``, ``implemented`` and one of ``cells`` for each column; ``tuning``,
           one for each setting and key. A cell holds ``here`` and ``paper``, or None for what is
           not there: ``mean`` and ``std``, in percent, and ``values`` by seed. A ``std`` is of two
-          values or more. Runs that diverged have None.
+          values or more. Runs that diverged have None. A cell's ``impossible`` says why it has
+          nothing here, or is None.
         """
         fixed = {name: row for name, row in self.table.rows.items() if row.tunes is None}
         tuned = {name: row for name, row in self.table.rows.items() if row.tunes is not None}
         trials = {
             (setting, row): self._trials(setting, row)
             for setting in self.settings
-            for row in tuned.values()
+            for row in _possible(tuned, setting).values()
         }
-        plan = self._plan(dict.fromkeys(self.settings, fixed))
+        plan = self._plan({setting: _possible(fixed, setting) for setting in self.settings})
         # First what needs no tuning, and the tuning itself; then what was tuned.
         first = [*plan.values(), *(run for runs in trials.values() for run in runs.values())]
         made = _execute(first, jobs)
@@ -91,7 +93,7 @@ class Grid:
             {
                 setting: {
                     name: row.with_strength(tuning[setting, row]["chosen"])
-                    for name, row in tuned.items()
+                    for name, row in _possible(tuned, setting).items()
                 }
                 for setting in self.settings
             }
@@ -116,10 +118,7 @@ class Grid:
                     "implemented": name in rows,
                     "method": rows[name].method if name in rows else None,
                     "cells": [
-                        {
-                            "here": self._cell(name, column, results) if name in rows else None,
-                            "paper": _reported(cells[index]),
-                        }
+                        self._cell(name, column, results) | {"paper": _reported(cells[index])}
                         for index, column in columns
                     ],
                 }
@@ -185,18 +184,21 @@ class Grid:
     def _cell(
         self, name: str, column: Column, results: Mapping[tuple[str, str, int], Results | None]
     ) -> dict[str, Any]:
-        method = self.table.rows[name].method
+        row = self.table.rows.get(name)
+        if row is None or column.setting in row.impossible:
+            return {"here": None, "impossible": row and row.impossible[column.setting]}
         values = [
-            _percent(results[name, column.setting, seed], method, column) for seed in self.seeds
+            _percent(results[name, column.setting, seed], row.method, column) for seed in self.seeds
         ]
         if self.table.is_error:
             values = [None if value is None else 100 - value for value in values]
         there = [value for value in values if value is not None]
-        return {
+        here = {
             "values": values,
             "mean": float(np.mean(there)) if there else None,
             "std": float(np.std(there, ddof=1)) if len(there) > 1 else None,
         }
+        return {"here": here, "impossible": None}
 
 
 def _execute(runs: Sequence[Run], jobs: int) -> dict[pathlib.Path, Results | None]:
@@ -204,10 +206,20 @@ def _execute(runs: Sequence[Run], jobs: int) -> dict[pathlib.Path, Results | Non
     return dict(zip(once, execute(list(once.values()), jobs), strict=True))
 
 
+def _possible(rows: Mapping[str, Row], setting: str) -> dict[str, Row]:
+    return {name: row for name, row in rows.items() if setting not in row.impossible}
+
+
 def _folder(overrides: Mapping[str, Any]) -> str:
     """The name of a run: what it changes in the setting."""
-    changes = [f"{key.rpartition('.')[2]}={value:g}" for key, value in overrides.items()]
+    changes = [f"{key.rpartition('.')[2]}={_short(value)}" for key, value in overrides.items()]
     return ",".join(changes) or "default"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"{value:g}"
+    return "-".join(re.findall(r"[\w.]+", str(value)))
 
 
 def _percent(results: Results | None, method: str, column: Column) -> float | None:

@@ -16,18 +16,20 @@ from har_jax.report.figures import svg
 def rows_of(results: Mapping[str, Any]) -> Iterator[list[str]]:
     """The table as the paper lays it out: its head, then its rows."""
     yield ["method", *results["columns"]]
+    notes = _notes(results)
     for name, row in results["rows"].items():
-        yield [name, *(_beside(cell) for cell in row["cells"])]
+        yield [name, *(_beside(cell, notes) for cell in row["cells"])]
 
 
 def terminal(results: Mapping[str, Any]) -> str:
     """The table in plain text."""
     rows = list(rows_of(results))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
+    lines = (
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
+    return "\n".join([*lines, *_told(results)])
 
 
 def markdown(results: Mapping[str, Any]) -> str:
@@ -46,6 +48,8 @@ def markdown(results: Mapping[str, Any]) -> str:
             "",
         ]
     lines += [*_markdown_table(list(rows_of(results))), ""]
+    for note in _told(results):
+        lines += [note, ""]
     if gains := list(_gains(results)):
         head = ["difference to ERM, paired by seed", *results["columns"]]
         lines += [*_markdown_table([head, *gains]), ""]
@@ -83,8 +87,21 @@ def plot(results: Mapping[str, Any]) -> str:
     return svg(figure)
 
 
-def _beside(cell: Mapping[str, Any]) -> str:
-    here = _spread(cell["here"]) if cell["here"] else "not implemented yet"
+def _notes(results: Mapping[str, Any]) -> dict[str, int]:
+    """Why cells have nothing, numbered."""
+    reasons = (cell["impossible"] for row in results["rows"].values() for cell in row["cells"])
+    return {reason: number for number, reason in enumerate(dict.fromkeys(filter(None, reasons)), 1)}
+
+
+def _told(results: Mapping[str, Any]) -> list[str]:
+    return [f"[{number}] {reason}." for reason, number in _notes(results).items()]
+
+
+def _beside(cell: Mapping[str, Any], notes: Mapping[str, int]) -> str:
+    if cell["impossible"]:
+        here = f"- [{notes[cell['impossible']]}]"
+    else:
+        here = _spread(cell["here"]) if cell["here"] else "not implemented yet"
     return f"{here} ({_spread(cell['paper'])})" if cell["paper"] else here
 
 
@@ -96,24 +113,25 @@ def _spread(cell: Mapping[str, Any]) -> str:
 def _gains(results: Mapping[str, Any]) -> Iterator[list[str]]:
     reference = next((row for row in results["rows"].values() if row["method"] == "erm"), None)
     for name, row in results["rows"].items():
-        if reference is None or row is reference or not row["implemented"]:
+        if reference is None or row is reference or not any(c["here"] for c in row["cells"]):
             continue
-        yield [
-            name,
-            *(
-                " ".join(
-                    "-" if a is None or b is None else f"{b - a:+.1f}"
-                    for a, b in zip(before["here"]["values"], after["here"]["values"], strict=True)
-                )
-                for before, after in zip(reference["cells"], row["cells"], strict=True)
-            ),
-        ]
+        pairs = zip(reference["cells"], row["cells"], strict=True)
+        yield [name, *(_gain(before["here"], after["here"]) for before, after in pairs)]
+
+
+def _gain(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    if before is None or after is None:
+        return "-"
+    return " ".join(
+        "-" if a is None or b is None else f"{b - a:+.1f}"
+        for a, b in zip(before["values"], after["values"], strict=True)
+    )
 
 
 def _by_seed(results: Mapping[str, Any]) -> Iterator[list[str]]:
     for name, row in results["rows"].items():
-        if row["implemented"]:
-            for column, cell in zip(results["columns"], row["cells"], strict=True):
+        for column, cell in zip(results["columns"], row["cells"], strict=True):
+            if cell["here"]:
                 yield [f"{name}, {column}", *map(_number, cell["here"]["values"])]
 
 

@@ -20,11 +20,13 @@ class Row:
       method: A name in :data:`har_jax.methods.METHODS`.
       changes: What it changes in the setting's config: dotted keys and values.
       tunes: The key of a strength that is chosen on validation data, if one is.
+      impossible: By setting that it cannot have, why.
     """
 
     method: str
     changes: tuple[tuple[str, Any], ...] = ()
     tunes: str | None = None
+    impossible: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -105,10 +107,20 @@ UNIFORM = "regularizer.uniform_strength"
 _ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tunes=UNIFORM)
 _DRW = (("reweighting.start_epoch", 80.0),)
 _of = functools.partial
+_OTHERS = {"Co-teaching": Row("co_teaching"), "GCE": Row("gce", (("method.gce.q", 0.7),))}
 
 
 def _uniform(strength: float) -> Row:
     return Row("uniform", ((UNIFORM, strength),))
+
+
+def _dmi(**present: str) -> Row:
+    """With its authors' rate; by setting, which batches have all classes where nearly none has."""
+    impossible = {
+        setting: f"DMI's gradient is 0 where a batch lacks a class; all are in {batches} of 128"
+        for setting, batches in present.items()
+    }
+    return Row("dmi", (("method.dmi.rate", 1e-5),), impossible=impossible)
 
 
 def _columns(settings: tuple[str, ...], parts: tuple[str, ...]) -> tuple[Column, ...]:
@@ -131,6 +143,8 @@ TABLES: Mapping[str, Table] = {
         columns=_columns(("ratio10", "ratio100"), ("noisy", "clean")),
         rows={
             "ERM": _ERM,
+            **_OTHERS,
+            "DMI": _dmi(ratio100="0.13% of the batches"),
             "Unif-reg (optimal)": _TUNED,
             "HAR": _HAR,
         },
@@ -143,6 +157,8 @@ TABLES: Mapping[str, Table] = {
         columns=_columns(("cifar10", "cifar100"), ("noisy", "clean")),
         rows={
             "ERM": _ERM,
+            **_OTHERS,
+            "DMI": _dmi(cifar100="none of the batches"),
             "Unif-reg (0.1)": _uniform(0.1),
             "Unif-reg (optimal)": _TUNED,
             "HAR": _HAR,
@@ -181,7 +197,12 @@ TABLES: Mapping[str, Table] = {
             "ratio100": _of(recipes.clean_and_rare, 100),
         },
         columns=_columns(("ratio10", "ratio100"), ("noisy", "rare")),
-        rows={"ERM": _ERM, "HAR": _HAR},
+        rows={
+            "ERM": _ERM,
+            **_OTHERS,
+            "DMI": _dmi(ratio100="0.04% of the batches"),
+            "HAR": _HAR,
+        },
     ),
     "weights": Table(
         settings={"cifar10": _of(recipes.heteroskedastic, 10)},

@@ -1,11 +1,14 @@
 """Optimizers and learning-rate schedules by name."""
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import jax
+import jax.numpy as jnp
 import optax
+from jaxtyping import Array, Float, Int
 
 from har_jax.options import Option, make
 
@@ -39,6 +42,25 @@ def step(
     return optax.piecewise_constant_schedule(rate, scales)
 
 
+def linear(
+    rate: float,
+    total_steps: int,
+    steps_per_epoch: float,
+    *,
+    decay_from: Annotated[
+        float, Option("the epoch from which the learning rate falls to 0", ge=0, le=1e6)
+    ],
+) -> optax.Schedule:
+    """A rate that stays until an epoch, and then falls linearly, once an epoch, to 0 at the end."""
+    epochs = math.floor((total_steps - 1) / steps_per_epoch) + 1  # that are begun
+
+    def schedule(count):
+        left = epochs - jnp.floor(_epochs(count, steps_per_epoch))
+        return rate * jnp.minimum(left / max(epochs - decay_from, 1), 1)
+
+    return schedule
+
+
 def sgd(
     schedule: optax.Schedule,
     *,
@@ -48,15 +70,40 @@ def sgd(
     return optax.sgd(schedule, momentum=momentum)
 
 
-def adam(schedule: optax.Schedule) -> optax.GradientTransformation:
+def adam(
+    schedule: optax.Schedule,
+    *,
+    steps_per_epoch: float,
+    b1: Annotated[float, Option("the decay of Adam's first moment", ge=0, lt=1)] = 0.9,
+    late_b1: Annotated[
+        tuple[Annotated[float, Option(ge=0, le=1e6)], Annotated[float, Option(ge=0, lt=1)]] | None,
+        Option("an epoch, and the decay from it on", must="hold an epoch and a decay below 1"),
+    ] = None,
+) -> optax.GradientTransformation:
     """Adam, with Optax's defaults."""
-    return optax.adam(schedule)
+    if late_b1 is None:
+        return optax.adam(schedule, b1=b1)
+    epoch, late = late_b1
+
+    def update(updates, state, params=None):
+        begun = _epochs(state.count, steps_per_epoch) >= epoch
+        rule = optax.scale_by_adam(b1=jnp.where(begun, late, b1))
+        return rule.update(updates, state, params)
+
+    moments = optax.GradientTransformation(optax.scale_by_adam().init, update)
+    return optax.chain(moments, optax.scale_by_learning_rate(schedule))
+
+
+def _epochs(count: Int[Array, ""] | int, steps_per_epoch: float) -> Float[Array, ""]:
+    """How many epochs so many steps are."""
+    return jnp.asarray(count) / steps_per_epoch
 
 
 SCHEDULES: Mapping[str, Callable[..., optax.Schedule]] = {
     "constant": constant,
     "cosine": cosine,
     "step": step,
+    "linear": linear,
 }
 OPTIMIZERS: Mapping[str, Callable[..., optax.GradientTransformation]] = {"sgd": sgd, "adam": adam}
 """What a config can name; options of both lie in its section ``optimizer``."""
@@ -79,7 +126,8 @@ def make_optimizer(
     SGD, which the authors' code uses.
     """
     schedule = make_schedule(config, total_steps, steps_per_epoch)
-    rule = make(OPTIMIZERS[config["name"]], schedule, chosen=config)
+    given = {"steps_per_epoch": steps_per_epoch}
+    rule = make(OPTIMIZERS[config["name"]], schedule, chosen=config, given=given)
     return _promoting(optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule))
 
 
