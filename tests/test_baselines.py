@@ -14,6 +14,7 @@ from flax import linen as nn
 from har_jax import losses, methods
 from har_jax.config import published, recipes
 from har_jax.methods.co_teaching import forget_rate, smallest
+from har_jax.methods.shared.memory import Remembered, recall, remember
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 from har_jax.train.optimizer import make_optimizer, make_schedule
@@ -211,7 +212,17 @@ def test_devices_make_the_same_steps(name):
     chex.assert_trees_all_close(several, one, rtol=2e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MAKE)
+def test_microbatches_on_several_devices():
+    mesh = data_mesh(jax.devices()[:2])
+    data = {**batch(), "index": jnp.arange(16)}
+    one = two_steps(MAKE["elr"](Network(), optax.sgd(0.1)), data)
+    several = MAKE["elr"](Network(), optax.sgd(0.1), axis=AXIS, microbatches=4)
+    chex.assert_trees_all_close(two_steps(several, data, mesh), one, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["dmi", *(pytest.param(n, marks=pytest.mark.slow) for n in ("co_teaching", "elr"))]
+)
 def test_pmap_makes_the_same_steps(name):
     method = MAKE[name](Network(), optax.sgd(0.1), axis="data")
     data = batch()
@@ -281,6 +292,33 @@ def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(tmp_path, cut_
     assert records[0] == records[1]
 
 
+class Wrapped(nn.Module):
+    inner: nn.Module
+
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        return nn.Dense(3)(nn.tanh(self.inner(inputs)))
+
+
+def test_co_teachings_networks_share_nothing_and_learn_from_one_example_at_least():
+    make = functools.partial(methods.co_teaching, steps_per_epoch=1.0, gradual_epochs=1)
+    method = make(Wrapped(nn.Dense(4)), optax.sgd(0.1), noise_rate=0.95)
+    state = method.init(jax.random.key(0), batch(6))
+    after, metrics = jax.jit(method.step)(state, batch(6), jax.random.key(1))
+    changed = jax.tree.map(lambda a, b: bool(jnp.any(a != b)), after.params, state.params)
+    assert jax.tree.all(changed)
+    assert metrics["kept"].total == 1
+    with pytest.raises(ValueError, match=r"noise_rate=1.0 must be in \[0, 1\)"):
+        make(Network(), optax.sgd(0.1), noise_rate=1.0)
+
+
+def test_what_is_remembered_has_to_fit():
+    memory = {"target": jnp.zeros((3, 2))}
+    assert np.all(np.isnan(recall(memory, jnp.array([1, 3]))["target"][1]))
+    with pytest.raises(ValueError, match=r"memory is of target, and what it leaves .* of targets"):
+        remember(memory, Remembered(jnp.array([0]), {"targets": jnp.zeros((1, 2))}))
+
+
 def test_a_method_starts_from_another_ones_variables():
     plain, _ = two_steps(methods.erm(Network(), optax.sgd(0.1)), batch())
     begun = methods.erm(Network(), optax.sgd(0.1), start=plain.variables).init(
@@ -288,3 +326,5 @@ def test_a_method_starts_from_another_ones_variables():
     )
     chex.assert_trees_all_equal(begun.params, plain.params)
     assert begun.step == 0
+    jax.tree.map(lambda leaf: leaf.delete(), begun.params)  # as where the state is donated
+    assert np.all(np.isfinite(plain.params["Dense_0"]["kernel"]))

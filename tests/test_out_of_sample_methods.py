@@ -9,7 +9,7 @@ import pytest
 
 from har_jax import config as har_config
 from har_jax.data import Examples, TrainingData
-from har_jax.estimation.noise_rate import noise_rate
+from har_jax.estimation.noise_rate import noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.artefacts import Artefacts
@@ -73,6 +73,13 @@ def test_confident_learning_drops_or_relabels_what_is_wrong():
     assert np.all(changed[dropped] == probabilities[dropped].argmax(axis=1))
 
 
+def test_classes_that_are_nearly_gone_are_named():
+    labels = np.repeat([0, 1], 10)
+    trained = np.where(np.arange(20) < 11, labels, -1)  # one of the second class
+    with pytest.warns(UserWarning, match=r"labels of 1 of 2 classes for wrong, 'b' \(9 of 10\)"):
+        warn_of_lost_classes("confident_learning", labels, trained, ("a", "b"))
+
+
 def test_what_was_given_is_told(tmp_path):
     flipped = np.array([True, True, False, False])
     train = Examples(np.zeros((4, 1)), np.array([0, 1, 1, 0], np.int32))
@@ -113,6 +120,11 @@ def config(*methods, **changes):
             ("confident_learning",),
             {},
             "needs what is said out of sample of every example: set config.pretrain.folds",
+        ),
+        (
+            ("co_teaching",),
+            {"method.co_teaching.noise_rate": 0.99, "batch_size": 32},
+            "noise_rate=0.99 leaves no example of config.batch_size=32: take a larger batch",
         ),
         (("co_teaching",), {"method.co_teaching.noise_rate": 1.0}, "must be at least 0 and below"),
         (("elr",), {"method.elr.beta": 1.0}, "must be at least 0 and below 1"),

@@ -35,16 +35,23 @@ def check(flat: Mapping[str, Any]) -> None:
     _check_augmentation(flat)
     _check_estimation(flat)
     for name in flat["methods"]:
-        _check_method(f"config.methods={name!r}", own.entry_of(name), flat)
+        _check_method(name, own.entry_of(name), flat)
 
 
-def _check_method(said: str, entry: Entry, flat: Mapping[str, Any]) -> None:
+def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
     """That the rest of the config has what a method needs."""
+    said = f"config.methods={name!r}"
     parts = flat["microbatches"]
     if entry.whole_batches and parts > 1:
         raise ConfigError(
             f"{said} cannot be combined with config.microbatches={parts}: its loss is one of a "
             "whole batch: take 1"
+        )
+    rate = flat.get(f"method.{own.method_name(name)}.noise_rate")
+    if isinstance(rate, float) and rate * flat["batch_size"] > flat["batch_size"] - 1:
+        raise ConfigError(
+            f"config.method.{own.method_name(name)}.noise_rate={rate} leaves no example of "
+            f"config.batch_size={flat['batch_size']}: take a larger batch, or another rate"
         )
     every = flat["pretrain.folds"] is None and flat["estimate.probabilities"] is None
     if entry.labels is not None and every:

@@ -1,9 +1,15 @@
 """The share of labels that are wrong, by what was said of them out of sample."""
 
+import warnings
+from collections.abc import Sequence
+
 import numpy as np
 from jaxtyping import Int
 
 from har_jax.estimation.out_of_sample import OutOfSample
+from har_jax.system.terminal import some
+
+_LOST = 0.9  # the share of a class that is worth a word
 
 
 def noise_rate(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> float:
@@ -20,7 +26,7 @@ def noise_rate(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> float:
       labels: As trained on.
 
     Returns:
-      A share in ``[0, 1)``; 0 where nothing counts.
+      A share in ``[0, 1]``; 0 where nothing counts.
     """
     assert said.confidence is not None
     read = said.prediction >= 0
@@ -33,3 +39,33 @@ def noise_rate(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> float:
     wrong = np.bincount(own[counts & (own != predicted)], minlength=count)
     share = wrong / np.maximum(counted, 1)
     return float(np.sum(share * np.bincount(labels, minlength=count)) / len(labels))
+
+
+def warn_of_lost_classes(
+    method: str,
+    labels: Int[np.ndarray, " n"],
+    trained: Int[np.ndarray, " n"],
+    class_names: Sequence[str],
+) -> None:
+    """Warns of classes nearly all of whose examples are left out or relabelled.
+
+    Args:
+      method: Its name.
+      labels: Of the training set.
+      trained: What examples are trained with, -1 of those that are left out.
+      class_names: ``K``.
+    """
+    count = len(class_names)
+    before = np.bincount(labels, minlength=count)
+    kept = np.bincount(labels[labels == trained], minlength=count)
+    lost = np.flatnonzero((before > 0) & (before - kept >= _LOST * before))
+    if len(lost):
+        named = [
+            f"{class_names[k]!r} ({before[k] - kept[k]} of {before[k]})" for k in lost.tolist()
+        ]
+        warnings.warn(
+            f"{method} takes nearly all labels of {len(lost)} of {count} classes for wrong, "
+            f"{some(named)}: the models that say so may not have learned them; train these longer "
+            "(config.pretrain.epochs)",
+            stacklevel=2,
+        )

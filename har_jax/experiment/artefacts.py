@@ -14,7 +14,7 @@ from ml_collections import config_dict
 
 from har_jax.config import own
 from har_jax.data import DataError, TrainingData
-from har_jax.estimation.noise_rate import noise_rate
+from har_jax.estimation.noise_rate import noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
 from har_jax.experiment.build import estimates, method_options, wants_noise_rate
@@ -152,8 +152,8 @@ class Artefacts:
         """A method after training, restored where that is done."""
         config, entry = self.config, self.entries[name]
         setting = Setting(
-            labels=self.data.train.labels,
-            groups=self.data.train.group_ids(),
+            labels=_read_only(self.data.train.labels),
+            groups=_read_only(self.data.train.group_ids()),
             statistics=self.statistics() if self.estimates_for(name) else None,
             probabilities=None if entry.labels is None else self.probabilities(),
             seed=seeds.derive(config.seed, "strength"),
@@ -167,16 +167,36 @@ class Artefacts:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
         if wants_noise_rate(self.methods[name], config):
-            said = self.out_of_sample()
-            assert said is not None
-            known["noise_rate"] = noise_rate(said, self.data.train.labels)
-        if entry.starts:
-            known["start"] = self.started()[1].variables
+            known["noise_rate"] = self._noise_rate(name)
+        if entry.starts and not any(self.train[name].path.glob("checkpoints/*")):
+            known["start"] = self._start_of(name)
         epochs = config.train.epochs
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, self.train[name].path, epochs, title=name)
         strength = np.zeros(len(labels)) if strength is None else strength
         return Trained(method, state, strength, labels, known.get("noise_rate"))
+
+    def _noise_rate(self, name: str) -> float:
+        """The share of wrong labels, as a method needs it that was given none."""
+        said = self.out_of_sample()
+        assert said is not None
+        rate = noise_rate(said, self.data.train.labels)
+        if rate * self.config.batch_size > self.config.batch_size - 1:
+            raise StageError(
+                f"{name}: the noise rate is estimated as {100 * rate:.0f}%, which leaves no "
+                "example of a batch: see what is said of the pre-trained model, or set "
+                f"config.method.{name}.noise_rate"
+            )
+        return rate
+
+    def _start_of(self, name: str) -> Mapping[str, Any]:
+        """The variables that a method starts from."""
+        if not any(self.start.path.glob("checkpoints/*")):
+            raise StageError(
+                f"{self.start.path}/checkpoints is gone, from which {name} starts: delete "
+                f"{self.start.path} to train it anew"
+            )
+        return self.started()[1].variables
 
     def _labels(self, name: str, setting: Setting) -> np.ndarray:
         """The labels that a method is trained with, -1 of examples that it leaves out."""
@@ -185,7 +205,10 @@ class Artefacts:
             return setting.labels
         said, count = f"config.methods={self.methods[name]!r}", self.data.num_classes
         chosen = method_options(self.methods[name], self.config)
-        labels = make(entry.labels, setting, chosen=chosen)
+        try:
+            labels = make(entry.labels, setting, chosen=chosen)
+        except ValueError as error:
+            raise StageError(f"{said}: {error}") from error
         fits = isinstance(labels, np.ndarray) and labels.shape == setting.labels.shape
         if not fits or labels.dtype.kind != "i" or not np.all((labels >= -1) & (labels < count)):
             raise StageError(
@@ -194,6 +217,7 @@ class Artefacts:
             )
         if not np.any(labels >= 0):
             raise StageError(f"{said} leaves no example to train on")
+        warn_of_lost_classes(name, setting.labels, labels, self.data.class_names)
         return np.asarray(labels, setting.labels.dtype)
 
     def _strength(self, name: str, setting: Setting) -> np.ndarray | None:
@@ -230,6 +254,13 @@ class Artefacts:
             for array in dataclasses.asdict(self._foreign_out_of_sample).values():
                 sha.update(np.ascontiguousarray(array).data)
         return sha.hexdigest()
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A copy for functions that may be a person's own."""
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
 
 
 def write(path: pathlib.Path, **arrays: np.ndarray) -> None:

@@ -214,7 +214,8 @@ def takes(entry: methods.Entry, name: str) -> bool:
 
 def estimates(name: str, config: config_dict.ConfigDict) -> bool:
     """Whether a method needs what is estimated out of sample, by its name in the config."""
-    return own.entry_of(name).estimates or wants_noise_rate(name, config)
+    entry = own.entry_of(name)
+    return entry.estimates or entry.labels is not None or wants_noise_rate(name, config)
 
 
 def wants_noise_rate(name: str, config: config_dict.ConfigDict) -> bool:

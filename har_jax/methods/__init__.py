@@ -34,9 +34,7 @@ METHODS: Mapping[str, Entry] = {
     "dmi": Entry(dmi, starts=True, whole_batches=True),
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
-    "confident_learning": Entry(
-        erm, labels=confident_labels, estimates=True, requires=("cleanlab",)
-    ),
+    "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
 }
 """The methods that a config can name."""
 

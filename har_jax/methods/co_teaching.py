@@ -56,13 +56,18 @@ def co_teaching(
       predictions are the first network's, which begins as that of other methods does.
 
     Raises:
-      ValueError: without a noise rate, or of several microbatches: the smallest losses are a
-        batch's.
+      ValueError: without a noise rate, of options outside of their bounds, or of several
+        microbatches: the smallest losses are a batch's.
     """
     axis = whole_batch("co_teaching", options)
     if noise_rate is None:
         raise ValueError("co_teaching: noise_rate is needed, the share of labels that are wrong")
-    pair = _Pair(model.clone(), model.clone())
+    if not (0 <= noise_rate < 1 and gradual_epochs >= 1):
+        raise ValueError(
+            f"co_teaching: noise_rate={noise_rate} must be in [0, 1), and gradual_epochs="
+            f"{gradual_epochs} at least 1"
+        )
+    pair = _Pair(*(model.clone(_deep_clone=True) for _ in range(2)))  # submodules in fields as well
 
     def objective(variables, batch, weights, apply_options):
         labels = batch["labels"]
@@ -85,7 +90,7 @@ def co_teaching(
 
     def scheduled(step: Step) -> Step:
         def taught(state, batch, key):
-            epoch = 1 + jnp.floor(state.step.astype(jnp.float32) / steps_per_epoch)
+            epoch = 1.0 + jnp.floor(state.step.astype(jnp.float32) / steps_per_epoch)
             kept = 1 - forget_rate(epoch, noise_rate, gradual_epochs, exponent)
             return step(state, {**batch, "kept": jnp.full(batch["labels"].shape, kept)}, key)
 
@@ -135,7 +140,7 @@ def forget_rate(
 def smallest(
     losses: Float[Array, " b"], share: Float[Array, ""] | float, axis: str | None = None
 ) -> Bool[Array, " b"]:
-    """Which losses are among that share of the batch that is smallest, rounded down to a number.
+    """Which losses are among that share of the batch that is smallest, rounded down, at least one.
 
     Args:
       losses: ``[b]``; of equal ones the first count as smaller.
@@ -143,8 +148,8 @@ def smallest(
       axis: The name of the mapped axis that the batch is split over; None if it is not.
     """
     _, places = place_of(axis)
-    kept = jnp.floor(share * (len(losses) * places) + _ROUNDING)
-    return ranks(jax.lax.stop_gradient(losses), axis) < kept
+    kept = jnp.floor(share * float(len(losses) * places) + _ROUNDING).astype(jnp.int32)
+    return ranks(jax.lax.stop_gradient(losses), axis) < jnp.maximum(kept, 1)
 
 
 _ROUNDING = 1e-4  # of a share in float32, times a batch

@@ -46,8 +46,14 @@ def elr(
 
     Returns:
       A :class:`har_jax.methods.Method`; its batches hold ``inputs``, ``labels`` and ``index [B]``,
-      which examples they are, in ``[0, n)``.
+      which examples they are, in ``[0, n)``; of others losses are NaN.
+
+    Raises:
+      ValueError: if beta is outside of its bounds.
     """
+
+    if not 0 <= beta < 1:
+        raise ValueError(f"elr: beta={beta} must be in [0, 1)")
 
     def objective(variables, batch, weights, apply_options):
         labels = batch["labels"]

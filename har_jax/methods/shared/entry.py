@@ -43,7 +43,8 @@ class Entry(NamedTuple):
       strength: ``(Setting, **options) -> [n]``, the factor of R of every training example; None
         for methods that do not regularize.
       labels: ``(Setting, **options) -> [n]``, the labels that examples are trained with, -1 of
-        those that are left out; None for methods that take all as they are.
+        those that are left out, from out-of-sample probabilities of all; None for methods that take
+        them as they are.
       estimates: Whether it needs the statistics of a pre-trained model.
       starts: Whether training starts from a network that was trained plainly, which is ``start`` of
         the options.

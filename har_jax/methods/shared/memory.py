@@ -24,12 +24,23 @@ class Remembered(NamedTuple):
 
 
 def recall(memory: Memory, example: Int[Array, " b"]) -> dict[str, Array]:
-    """The rows of a batch, ``[b, ...]`` by name."""
-    return {name: rows[example] for name, rows in memory.items()}
+    """The rows of a batch, ``[b, ...]`` by name; NaN of an example that there is not."""
+    return {
+        name: rows.at[example].get(mode="fill", fill_value=jnp.nan) for name, rows in memory.items()
+    }
 
 
 def remember(memory: Memory, remembered: Remembered) -> Memory:
-    """The memory with new rows; of an example that a batch has twice the last one counts."""
+    """The memory with new rows; of an example that a batch has twice the last one counts.
+
+    Raises:
+      ValueError: if other things are remembered than there are.
+    """
+    if set(remembered.values) != set(memory):
+        raise ValueError(
+            f"a method's memory is of {', '.join(memory)}, and what it leaves in its metrics of "
+            f"{', '.join(remembered.values)}"
+        )
     example = remembered.example.reshape(-1)
     place = jnp.arange(len(example), dtype=jnp.int32)
 

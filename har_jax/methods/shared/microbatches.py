@@ -61,7 +61,8 @@ def accumulate(
 
 def _wide_zeros(like: jax.ShapeDtypeStruct) -> Array:
     counts = jnp.issubdtype(like.dtype, jnp.integer)
-    return jnp.zeros(like.shape, like.dtype if counts else at_least_float32(like.dtype))
+    # zeros_like varies along the mesh axes that the sums vary along.
+    return jnp.zeros_like(like, like.dtype if counts else at_least_float32(like.dtype))
 
 
 def _check_rows(rows: PyTree, parts: int) -> None:

@@ -147,7 +147,7 @@ def single_network(
         start = options.get("start")
         if start is None:
             start = model.init(key, ready(batch["inputs"]), train=False)
-        collections = jax.tree.map(jnp.asarray, dict(start))
+        collections = jax.tree.map(jnp.array, dict(start))  # whoever donates the state keeps it
         params = collections.pop("params")
         begun = dict(
             step=jnp.zeros((), jnp.int32),
