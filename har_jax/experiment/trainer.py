@@ -123,15 +123,16 @@ class Trainer:
         *,
         title: str,
     ) -> Any:
-        # All methods share one seed: they begin alike and see the same batches.
-        config = self.config
+        # All methods share one seed: they begin alike and see the same batches. What some start
+        # from is what plain training comes to.
+        config, stage = self.config, folder.relative_to(self._workdir).parts[0]
         return fit(
             method,
             arrays,
             folder,
             steps=num_steps(epochs, len(arrays["labels"]), config.batch_size),
             batch_size=config.batch_size,
-            seed=seeds.derive(config.seed, folder.relative_to(self._workdir).parts[0]),
+            seed=seeds.derive(config.seed, "train" if stage == "start" else stage),
             log_every=config.log_every,
             checkpoint_every=config.checkpoint_every,
             title=title,

@@ -59,7 +59,7 @@ def lines(every: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
             known = ""
             if "precision" in told:
                 known = (
-                    f", {100 * told['precision']:.0f}% of which are mislabelled, "
-                    f"{100 * told['recall']:.0f}% of those that are"
+                    f": {100 * told['precision']:.0f}% of these are mislabelled, and "
+                    f"{100 * told['recall']:.0f}% of all that are mislabelled are among them"
                 )
             yield f"{method}: {shown} of the training examples{known}"
