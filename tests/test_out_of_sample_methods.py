@@ -182,7 +182,7 @@ def test_stages_give_methods_what_they_need(tmp_path, cut_after_saving, capsys):
     start = artefacts.started()[1].variables
     plain = artefacts.trained("erm").state
     assert jax.tree.all(jax.tree.map(np.array_equal, start, plain.variables))
-    method, state, *_ = artefacts.trained("dmi")
+    state = artefacts.trained("dmi").state
     assert not jax.tree.all(jax.tree.map(np.array_equal, state.variables, start))
     told = capsys.readouterr().out
     assert f"co_teaching was given a noise rate of {100 * rate:.1f}%, estimated" in told
