@@ -26,10 +26,9 @@ def dmi(
     """Minimizes :func:`har_jax.losses.determinant_mutual_information` of each batch.
 
     A baseline of the paper's tables: Xu et al. 2019 (arXiv 1909.03388). Their second stage takes a
-    rate of 1e-6 where the first, plain one begins with 0.1. A rate of
-    0.01 made networks collapse on the digits. Its gradient does not depend on the
-    weights of classes. Of a batch in which a class is absent it is 0; the metric ``absent`` is the
-    share of these.
+    rate of 1e-6 where the first, plain one begins with 0.1; a factor of 0.01 made networks collapse
+    on the digits. Its gradient does not depend on the weights of classes. Of a batch in which a
+    class is absent it is 0; the metric ``absent`` is the share of these.
 
     Args:
       model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
