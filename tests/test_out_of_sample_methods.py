@@ -98,6 +98,9 @@ def test_what_was_given_is_told(tmp_path):
     assert read_given(tmp_path) == {}
     (tmp_path / "given.json").write_text(json.dumps(told["co_teaching"]))
     assert read_given(tmp_path) == {"noise_rate": 0.25}
+    (tmp_path / "given.json").write_text("{")
+    with pytest.raises(OSError, match=r"given.json is damaged"):
+        read_given(tmp_path)
 
 
 def config(*methods, **changes):

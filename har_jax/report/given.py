@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Int
 
 from har_jax.data.protocol import TrainingData
+from har_jax.system.files import damaged
 
 
 def given(
@@ -43,9 +44,18 @@ def given(
 
 
 def read_given(folder: pathlib.Path) -> dict[str, Any]:
-    """What a method's folder tells; nothing where that is of before it was told."""
+    """What a method's folder tells; nothing where that is of before it was told.
+
+    Raises:
+      OSError: if it is damaged.
+    """
     path = folder / "given.json"
-    return dict(json.loads(path.read_text("utf-8"))) if path.exists() else {}
+    if not path.exists():
+        return {}
+    try:
+        return dict(json.loads(path.read_text("utf-8")))
+    except (ValueError, TypeError) as error:
+        raise damaged(path, error) from error
 
 
 def lines(every: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
