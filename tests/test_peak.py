@@ -8,7 +8,8 @@ import optax
 import pytest
 
 from har_jax import methods
-from har_jax.methods.shared.peak import Peak, higher, in_slot, rows_of, split, with_peaks
+from har_jax.methods.shared.axis import in_slot
+from har_jax.methods.shared.peak import Peak, higher, rows_of, split, with_peaks
 from har_jax.train.peaks import Peaks
 from tests import zoo
 
