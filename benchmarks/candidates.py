@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from benchmarks.timing import Run
+from benchmarks.timing import Run, alternate, ratio
 from har_jax import methods, normalization_layers_but_stem
 from har_jax.experiment.build import takes
 from har_jax.models import CifarResNet
@@ -66,6 +67,35 @@ class Candidate:
     compile_seconds: float | None = None
     flops: float | None = None
     temporary_bytes: int | None = None
+
+
+def beside(steps: dict[str, Candidate], rounds: int) -> Iterator[list[str]]:
+    """A Markdown table's head and rows: each step beside plain training's, the first, in turn.
+
+    Times are compared within a round; FLOPs and memory need every step to have them.
+    """
+    measured = alternate({name: each.run for name, each in steps.items()}, rounds)
+    times = {name: values / steps[name].several for name, values in measured.items()}
+    plain = next(iter(steps))
+    of = "of ERM's"
+    yield ["step", "median, s", f"{of} (quartiles)", "GFLOP", of, "memory, MiB", of]
+    for name, step in steps.items():
+        median, low, high = ratio(times[name], times[plain])
+        flops, memory = _counts(step)
+        of_flops, of_memory = _counts(step) / _counts(steps[plain])
+        yield [
+            name,
+            f"{np.median(times[name]):.3f}",
+            f"{median:.2f} ({low:.2f}-{high:.2f})",
+            f"{flops / 1e9:.2f}",
+            f"{of_flops:.2f}",
+            f"{memory / 2**20:.0f}",
+            f"{of_memory:.2f}",
+        ]
+
+
+def _counts(step: Candidate) -> np.ndarray:
+    return np.array([step.flops, step.temporary_bytes], float)
 
 
 def sgd() -> optax.GradientTransformation:

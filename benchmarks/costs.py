@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
-from benchmarks.candidates import PRECISIONS, Candidate, Setup, ours
-from benchmarks.timing import alternate, ratio
+from benchmarks.candidates import PRECISIONS, Candidate, Setup, beside, ours
 from har_jax.methods import METHODS
 
 VARIANTS: Mapping[str, tuple[dict[str, Any], ...]] = {
@@ -41,31 +39,14 @@ def candidates(setup: Setup) -> dict[str, Candidate]:
 def show(setup: Setup, rounds: int) -> None:
     """Measures, and prints a Markdown table."""
     steps = candidates(setup)
-    measured = alternate({name: each.run for name, each in steps.items()}, rounds)
-    times = {name: values / steps[name].several for name, values in measured.items()}
-    plain = next(iter(steps))
     print(
         f"ResNet-{setup.depth}, batch {setup.batch_size}, {setup.precision}, {rounds} rounds; "
         f"{jax.devices()[0].device_kind}, jax {jax.__version__}\n"
     )
-    print(
-        "| step | median, s | of ERM's (quartiles) | GFLOP | of ERM's | memory, MiB | of ERM's "
-        "| compiling, s |"
-    )
-    print("| --- |" + " --- |" * 7)
-    for name, step in steps.items():
-        median, low, high = ratio(times[name], times[plain])
-        flops, memory = _counts(step)
-        of_flops, of_memory = _counts(step) / _counts(steps[plain])
-        print(
-            f"| {name} | {np.median(times[name]):.3f} | {median:.2f} ({low:.2f}-{high:.2f}) "
-            f"| {flops / 1e9:.1f} | {of_flops:.2f} | {memory / 2**20:.0f} | {of_memory:.2f} "
-            f"| {step.compile_seconds:.1f} |"
-        )
-
-
-def _counts(step: Candidate) -> np.ndarray:
-    return np.array([step.flops, step.temporary_bytes], float)
+    head, *rows = beside(steps, rounds)
+    print(f"| {' | '.join([*head, 'compiling, s'])} |\n|{' --- |' * (len(head) + 1)}")
+    for row, step in zip(rows, steps.values(), strict=True):
+        print(f"| {' | '.join([*row, f'{step.compile_seconds:.1f}'])} |")
 
 
 def main() -> None:

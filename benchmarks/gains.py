@@ -83,7 +83,7 @@ def _changes(pairs):
         key, _, value = pair.partition("=")
         try:
             changes[key] = ast.literal_eval(value)
-        except ValueError:  # a name
+        except (ValueError, SyntaxError):  # a name
             changes[key] = value
     return changes
 

@@ -14,8 +14,7 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from benchmarks.candidates import Candidate, compiled
-from benchmarks.timing import alternate, ratio
+from benchmarks.candidates import Candidate, beside, compiled
 from har_jax import methods
 
 
@@ -80,19 +79,10 @@ def main() -> None:
     options = parser.parse_args()
     model = ViT(width=options.width, depth=options.depth)
     steps = candidates(model, options.size, options.batch_size)
-    times = alternate({name: step.run for name, step in steps.items()}, options.rounds)
-    seconds = {name: values / steps[name].several for name, values in times.items()}
-    plain = steps["ERM"]
-    print("| step | median, s | of ERM's (quartiles) | GFLOP | of ERM's | memory, MiB | of ERM's |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    for name, step in steps.items():
-        middle, low, high = ratio(seconds[name], seconds["ERM"])
-        print(
-            f"| {name} | {np.median(seconds[name]):.3f} | {middle:.2f} ({low:.2f}-{high:.2f}) "
-            f"| {step.flops / 1e9:.2f} | {step.flops / plain.flops:.2f} "
-            f"| {step.temporary_bytes / 2**20:.0f} "
-            f"| {step.temporary_bytes / plain.temporary_bytes:.2f} |"
-        )
+    head, *rows = beside(steps, options.rounds)
+    print(f"| {' | '.join(head)} |\n|{' --- |' * len(head)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":
