@@ -12,6 +12,7 @@ from har_jax.data.reading.decoding import CROPS
 from har_jax.data.reading.encoded import Reading
 from har_jax.data.reading.texts import Encoding
 from har_jax.data.sources import Kind
+from har_jax.estimation.noise_rate import leaves_nothing
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
 from har_jax.methods import Entry
 from har_jax.options import options, parameters
@@ -48,7 +49,7 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             "whole batch: take 1"
         )
     rate = flat.get(f"method.{own.method_name(name)}.noise_rate")
-    if isinstance(rate, float) and rate * flat["batch_size"] > flat["batch_size"] - 1:
+    if isinstance(rate, float) and leaves_nothing(rate, flat["batch_size"]):
         raise ConfigError(
             f"config.method.{own.method_name(name)}.noise_rate={rate} leaves no example of "
             f"config.batch_size={flat['batch_size']}: take a larger batch, or another rate"

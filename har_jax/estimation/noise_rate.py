@@ -41,6 +41,11 @@ def noise_rate(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> float:
     return float(np.sum(share * np.bincount(labels, minlength=count)) / len(labels))
 
 
+def leaves_nothing(rate: float, batch_size: int) -> bool:
+    """Whether less than one example of a batch is left without that share of it."""
+    return rate * batch_size > batch_size - 1
+
+
 def warn_of_lost_classes(
     method: str,
     labels: Int[np.ndarray, " n"],

@@ -14,7 +14,7 @@ from ml_collections import config_dict
 
 from har_jax.config import own
 from har_jax.data import DataError, TrainingData
-from har_jax.estimation.noise_rate import noise_rate, warn_of_lost_classes
+from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
 from har_jax.experiment.build import estimates, method_options, wants_noise_rate
@@ -168,8 +168,9 @@ class Artefacts:
         known: dict[str, Any] = {}
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
-        if entry.starts and not any(self.train[name].path.glob("checkpoints/*")):
-            known["start"] = self._start_of(name)
+        if entry.starts and not self.train[name].has_checkpoint():
+            self.start.need_checkpoint(f"from which {name} starts")
+            known["start"] = self.started()[1].variables
         epochs = config.train.epochs
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, self.train[name].path, epochs, title=name)
@@ -181,22 +182,13 @@ class Artefacts:
         said = self.out_of_sample()
         assert said is not None
         rate = noise_rate(said, self.data.train.labels)
-        if rate * self.config.batch_size > self.config.batch_size - 1:
+        if leaves_nothing(rate, self.config.batch_size):
             raise StageError(
                 f"{name}: the noise rate is estimated as {100 * rate:.0f}%, which leaves no "
                 "example of a batch: see what is said of the pre-trained model, or set "
                 f"config.method.{name}.noise_rate"
             )
         return rate
-
-    def _start_of(self, name: str) -> Mapping[str, Any]:
-        """The variables that a method starts from."""
-        if not any(self.start.path.glob("checkpoints/*")):
-            raise StageError(
-                f"{self.start.path}/checkpoints is gone, from which {name} starts: delete "
-                f"{self.start.path} to train it anew"
-            )
-        return self.started()[1].variables
 
     def _labels(self, name: str, setting: Setting) -> np.ndarray:
         """The labels that a method is trained with, -1 of examples that it leaves out."""

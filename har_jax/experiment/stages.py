@@ -7,7 +7,6 @@ from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusio
 from har_jax.experiment.artefacts import Artefacts, write
 from har_jax.experiment.build import make_describe
 from har_jax.experiment.pretraining import folders_of
-from har_jax.experiment.workdir import StageError
 from har_jax.report.given import given, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
@@ -110,11 +109,7 @@ def run_predict(artefacts: Artefacts) -> None:
     describe = make_describe(config, data.num_classes, data.vocabulary_size)
     describe_all = ByExample(describe, min(trainer.at_once, 256), trainer.mesh)
     for name, folder in artefacts.train.items():
-        if not any(folder.path.glob("checkpoints/*")):
-            raise StageError(
-                f"{folder.path}/checkpoints is gone, from which --stage=predict restores a "
-                f"network: delete {folder.path} to train it anew"
-            )
+        folder.need_checkpoint("from which --stage=predict restores a network")
         trained = artefacts.trained(name)
         tables = [
             to_table(

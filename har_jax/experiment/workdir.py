@@ -38,6 +38,16 @@ class StageFolder:
         record = self._read()
         return record is not None and record["complete"] and not self._differences(record)
 
+    def has_checkpoint(self) -> bool:
+        return any(self.path.glob("checkpoints/*"))
+
+    def need_checkpoint(self, what_for: str) -> None:
+        """Raises :class:`StageError` if there is no checkpoint, ``what_for`` it is needed."""
+        if not self.has_checkpoint():
+            raise StageError(
+                f"{self.path}/checkpoints is gone, {what_for}: delete {self.path} to train it anew"
+            )
+
     def refuse_other_data(self, digest: str) -> None:
         """Raises :class:`StageError` if what is there was made from data of another digest."""
         record = self._read()

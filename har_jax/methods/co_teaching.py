@@ -96,23 +96,21 @@ def co_teaching(
 
         return taught
 
-    both = single_network(pair, optimizer, objective, **options).with_steps(scheduled)
+    def both(**options: Unpack[StepOptions]) -> Method:
+        return single_network(pair, optimizer, objective, **options)
+
     one = erm(model, optimizer, **options)
 
     def init(key: PRNGKeyArray, batch: Batch) -> _PairState:
-        if options.get("start") is not None:
-            return _PairState(**vars(both.init(key, batch)))
-        first, second = (one.init(k, batch).variables for k in (key, jax.random.fold_in(key, 1)))
-        collections = {name: {"first": first[name], "second": second[name]} for name in first}
-        params = collections.pop("params")
-        return _PairState(
-            step=jnp.zeros((), jnp.int32),
-            params=params,
-            collections=collections,
-            opt_state=optimizer.init(params),
-        )
+        start = options.get("start")
+        if start is None:
+            keys = key, jax.random.fold_in(key, 1)
+            first, second = (one.init(each, batch).variables for each in keys)
+            start = {name: {"first": first[name], "second": second[name]} for name in first}
+        begun: StepOptions = {**options, "start": start}
+        return _PairState(**vars(both(**begun).init(key, batch)))
 
-    return both._replace(init=init, predict=one.predict)
+    return both(**options).with_steps(scheduled)._replace(init=init, predict=one.predict)
 
 
 def forget_rate(

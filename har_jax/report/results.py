@@ -157,7 +157,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     ]
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
-    lines += told(results.get("given", {}))
+    lines += told(results["given"])
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
         f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"

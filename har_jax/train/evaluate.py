@@ -124,11 +124,12 @@ class Evaluator:
     ) -> None:
         def evaluate(variables, inputs, labels):
             logits = predict(variables, inputs)
+            prediction = jnp.argmax(logits, axis=-1)
             results = {
                 "loss": cross_entropy(logits, labels),
-                "prediction": jnp.argmax(logits, axis=-1),
+                "prediction": prediction,
                 "top5": (_rank(logits, labels) < 5).astype(jnp.int32),
-                "confidence": jnp.exp(-cross_entropy(logits, jnp.argmax(logits, axis=-1))),
+                "confidence": jnp.exp(-cross_entropy(logits, prediction)),
             }
             if probabilities:
                 results["probabilities"] = jax.nn.softmax(logits.astype(jnp.float32))
