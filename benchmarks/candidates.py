@@ -12,7 +12,6 @@ import optax
 
 from benchmarks.timing import Run, alternate, ratio
 from har_jax import methods, normalization_layers_but_stem
-from har_jax.experiment.build import takes
 from har_jax.models import CifarResNet
 from har_jax.options import make
 from har_jax.train.compilation import compiler_options
@@ -119,9 +118,12 @@ def make_method(name: str, setup: Setup, *, remat: bool = False, **options: Any)
         "layers": normalization_layers_but_stem,
         "num_examples": NUM_EXAMPLES,
         "steps_per_epoch": NUM_EXAMPLES / setup.batch_size,
+        "total_steps": 1000,
+        "learning_rate": lambda step: 0.1,
+        "weight_decay": 1e-4,
     }
     shared = methods.StepOptions.__annotations__
-    given = {key: value for key, value in known.items() if takes(entry, key)}
+    given = {key: value for key, value in known.items() if entry.takes(key)}
     given |= {key: value for key, value in options.items() if key in shared}
     chosen = {"reduction": "sum_of_norms", "noise_rate": 0.2, **options}
     return make(entry.make, model, sgd(), chosen=chosen, given=given)

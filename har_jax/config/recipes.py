@@ -222,6 +222,8 @@ def _shrink_images(config: config_dict.ConfigDict) -> None:
     """
     depth = 8
     config.data.train_size = 10000
+    if config.data.meta_size is not None:
+        config.data.meta_size //= 5  # as the training set is
     config.data.augment = "flip"
     config.regularizer.strength *= (config.model.depth - 2) / (depth - 2)
     config.model.depth = depth

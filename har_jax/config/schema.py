@@ -11,6 +11,7 @@ from har_jax.data.corruption import IMBALANCES, NOISES
 from har_jax.data.sources import SOURCES
 from har_jax.linen.layers import FILTERS
 from har_jax.methods import METHODS, Entry, StepOptions
+from har_jax.methods.shared.entry import FACTS
 from har_jax.models import NETWORKS
 from har_jax.options import Parameter, options
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
@@ -62,9 +63,7 @@ class Section(NamedTuple):
         return next((each for each in self.selectors if each.given is not None), None)
 
 
-GIVEN_TO_METHODS = frozenset(
-    {*StepOptions.__annotations__, "layers", "num_examples", "steps_per_epoch"}
-)
+GIVEN_TO_METHODS = frozenset({*StepOptions.__annotations__, *FACTS})
 
 
 def options_of_entry(entry: Entry, *, own: bool = False) -> dict[str, Parameter]:

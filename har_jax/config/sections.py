@@ -51,6 +51,14 @@ class Data:
     train_size: Annotated[
         int | None, Option("examples that are trained on; None: the whole training set", gt=0)
     ] = None
+    meta_size: Annotated[
+        int | None,
+        Option(
+            "of these, as many of each class, taken out before noise is made: their labels are "
+            "known to be right, for methods that need some",
+            gt=0,
+        ),
+    ] = None
     augment: Annotated[
         str, Option("how training changes images", one_of=(*AUGMENTATIONS, *CROPS))
     ] = "none"

@@ -83,6 +83,7 @@ class Dataset:
       group_names: ``G`` names; those of the classes where examples have no groups of their own.
       others: Further test sets, by name.
       found: Where all that comes from, and what was left out of it.
+      meta: Examples beside the training set whose labels are known to be right, if there are some.
     """
 
     train: Examples
@@ -91,6 +92,7 @@ class Dataset:
     group_names: tuple[str, ...] | None = None
     others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
     found: Found = dataclasses.field(default_factory=Found)
+    meta: Examples | None = None
 
     def __post_init__(self) -> None:
         if len(self.class_names) < 2:
@@ -100,7 +102,7 @@ class Dataset:
         for name in self.class_names:
             if len(name.splitlines()) > 1:
                 raise DataError(f"the class {name!r} has a name of several lines: rename it")
-        for split, examples in {"train": self.train, "test": self.test, **self.others}.items():
+        for split, examples in self.splits.items():
             if not len(examples):
                 raise DataError(f"{split}: there are no examples")
             check_labels(examples.labels, len(self.class_names), split)
@@ -114,6 +116,12 @@ class Dataset:
                     f"train {self.train.inputs.shape[1:]}"
                 )
             _check_finite(examples.inputs, split)
+
+    @property
+    def splits(self) -> dict[str, Examples]:
+        """All parts by name."""
+        meta = {} if self.meta is None else {"meta": self.meta}
+        return {"train": self.train, **meta, "test": self.test, **self.others}
 
 
 def _check_finite(inputs: Inputs, name: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import warnings
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -34,21 +35,19 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     dataset = _compared(dataset)
     tests = {"test": dataset.test, **dataset.others}
     train_ids = _content(dataset.train)
-    test_ids = [_content(examples) for examples in tests.values()]
-    leaks = np.isin(train_ids, np.concatenate(test_ids))
-    if np.any(leaks) and on_leak == "stop":
-        for (split, examples), ids in zip(tests.items(), test_ids, strict=True):
-            if len(rows := np.flatnonzero(np.isin(ids, train_ids))):
-                twin = int(np.argmax(train_ids == ids[rows[0]]))
-                raise DataError(
-                    f"{len(rows)} of the {len(examples)} examples of {split} are in train too, by "
-                    f"content: the first is {_name(examples, rows[0])}, which equals "
-                    f"{_name(dataset.train, twin)}: take them out of one of the two, or set "
-                    "config.data.on_leak=drop, which trains without them, or keep"
-                )
-    train = dataset.train.take(np.flatnonzero(~leaks)) if on_leak == "drop" else dataset.train
-    if not len(train):
-        raise DataError("config.data.on_leak=drop leaves nothing to train on: all of it is in test")
+    test_ids = np.concatenate([_content(examples) for examples in tests.values()])
+    leaks = np.isin(train_ids, test_ids)
+    learned = {name: part for name, part in dataset.splits.items() if name in ("train", "meta")}
+    for name, part in learned.items():
+        if on_leak == "stop":
+            _refuse(name, part, tests)
+        elif on_leak == "drop":
+            learned[name] = part.take(np.flatnonzero(~np.isin(_content(part), test_ids)))
+        if not len(learned[name]):
+            raise DataError(
+                f"config.data.on_leak=drop leaves nothing of {name}: all of it is in test"
+            )
+    train = learned["train"]
     _warn_of_conflicts(dataset, train_ids)
     if on_leak == "keep":
         train = dataclasses.replace(train, content=None)
@@ -59,20 +58,35 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
             "training examples that equal one before": len(train_ids) - len(np.unique(train_ids)),
         }
     )
-    return dataclasses.replace(dataset, train=train, found=found)
+    return dataclasses.replace(dataset, train=train, meta=learned.get("meta"), found=found)
+
+
+def _refuse(name: str, part: Examples, tests: Mapping[str, Examples]) -> None:
+    """Raises :class:`DataError` if a part that is learned from has examples that are tested on."""
+    for split, examples in tests.items():
+        if len(rows := np.flatnonzero(np.isin(_content(examples), _content(part)))):
+            twin = int(np.argmax(_content(part) == _content(examples)[rows[0]]))
+            raise DataError(
+                f"{len(rows)} of the {len(examples)} examples of {split} are in {name} too, by "
+                f"content: the first is {_name(examples, rows[0])}, which equals "
+                f"{_name(part, twin)}: take them out of one of the two, or set "
+                "config.data.on_leak=drop, which trains without them, or keep"
+            )
 
 
 def _compared(dataset: Dataset) -> Dataset:
     """The data with the contents of all parts, which they have if one was made of another."""
-    parts = (dataset.train, dataset.test, *dataset.others.values())
-    if not dataset.others and all(part.content is not None for part in parts):
+    parts = dataset.splits
+    if not dataset.others and all(part.content is not None for part in parts.values()):
         return dataset
-    ids = content_ids([part.inputs for part in parts])
-    train, test, *others = (
-        dataclasses.replace(part, content=content) for part, content in zip(parts, ids, strict=True)
-    )
-    named = dict(zip(dataset.others, others, strict=True))
-    return dataclasses.replace(dataset, train=train, test=test, others=named)
+    ids = content_ids([part.inputs for part in parts.values()])
+    known = {
+        name: dataclasses.replace(part, content=content)
+        for (name, part), content in zip(parts.items(), ids, strict=True)
+    }
+    others = {name: known[name] for name in dataset.others}
+    train, test, meta = known["train"], known["test"], known.get("meta")
+    return dataclasses.replace(dataset, train=train, test=test, meta=meta, others=others)
 
 
 def _content(examples: Examples) -> np.ndarray:

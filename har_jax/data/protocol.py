@@ -10,8 +10,10 @@ from har_jax.data.apart import Parts
 from har_jax.data.classes import Classes
 from har_jax.data.corruption import Imbalance, Noise
 from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.found import Found
 from har_jax.data.labels import warn_of_near_names
 from har_jax.data.leaks import OnLeak, mend_leaks
+from har_jax.data.meta import balanced_split
 from har_jax.data.reading.texts import Vocabulary, are_texts, warn_of_unknown_words
 from har_jax.data.sources.source import Kind, Source
 from har_jax.data.splits import stratified_split
@@ -29,6 +31,7 @@ def load(
     seed: int,
     *,
     train_size: int | None = None,
+    meta_size: int | None = None,
     validation_fraction: float | None = None,
     keep_groups_whole: bool = False,
     on_leak: OnLeak = "stop",
@@ -45,6 +48,8 @@ def load(
       seed: All choices depend on it and on nothing else.
       train_size: Where given, this many examples of the training set are kept, before noise
         and imbalance, with the classes' shares as they are.
+      meta_size: Where given, this many of these are taken out before noise and imbalance, as many
+        of each class: their labels are known to be right, as far as the source's are.
       validation_fraction: Where given, this share of the corrupted training set is taken
         out of it and evaluated on, in place of the test set.
       keep_groups_whole: Whether what is evaluated on must share no group with what is trained on.
@@ -57,8 +62,9 @@ def load(
         examples are tested on, or groups that are to be kept whole are torn by the source.
 
     Warns:
-      UserWarning: of names that are nearly the same, classes without examples, equal examples with
-        different labels, and texts whose words are mostly unknown.
+      UserWarning: if ``meta_size`` takes labels for right that no noise was made of; of names that
+        are nearly the same, classes without examples, equal examples with different labels, and
+        texts whose words are mostly unknown.
     """
     if reads not in (None, source.kind):
         raise DataError(
@@ -92,6 +98,7 @@ def load(
     if train_size is not None and train_size < len(train):
         subset, _ = stratified_split(train.labels, train_size, seeds.derive(seed, "subset"))
         train = train.take(subset)
+    train, meta, found = _without_meta(dataset, train, meta_size, noise is not None, seed)
     clean = train.labels
     try:
         noisy, kept = clean, np.arange(len(clean))
@@ -102,7 +109,7 @@ def load(
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source.name}, {len(clean)} training examples: {error}") from error
     train, clean = dataclasses.replace(train, labels=noisy).take(kept), clean[kept]
-    test, origin = dataset.test, dataset.found
+    test, origin = dataset.test, found
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
         if not 0 < size < len(train):
@@ -124,6 +131,7 @@ def load(
         encode = functools.partial(_encoded, vocabulary=vocabulary, length=encoding.length)
         train, test = encode(train), encode(test)
         others = {name: encode(part) for name, part in others.items()}
+        meta = None if meta is None else encode(meta)
         warn_of_unknown_words(np.asarray(test.inputs), encoding.words)
     return TrainingData(
         train=train,
@@ -134,9 +142,36 @@ def load(
         noisy_classes=() if mislabelling is None else mislabelling.classes,
         rare_classes=() if thinning is None else thinning.rare,
         others=others,
+        meta=meta,
         vocabulary=vocabulary,
         found=origin,
     )
+
+
+def _without_meta(
+    dataset: Dataset, train: Examples, size: int | None, noise_is_ours: bool, seed: int
+) -> tuple[Examples, Examples | None, Found]:
+    """What is trained on, what is known to be labelled rightly, and what is to be said of them."""
+    if size is None:
+        return train, dataset.meta, dataset.found
+    if dataset.meta is not None:
+        raise DataError(
+            f"config.data.meta_size={size} is not read, since the data have a split meta: remove "
+            "one of the two"
+        )
+    classes = len(dataset.class_names)
+    taken, rest = balanced_split(train.labels, size, classes, seeds.derive(seed, "meta"))
+    if not noise_is_ours:
+        warnings.warn(
+            f"config.data.meta_size={size} examples count as labelled rightly, as they are, since "
+            "config.data.noise makes no wrong labels: of data with wrong labels of their own, give "
+            "those that you have looked through as a split called meta",
+            stacklevel=3,
+        )
+    found = dataset.found
+    origin = f"{found.splits.get('train', 'the training set')}, without noise"
+    found = dataclasses.replace(found, splits={**found.splits, "meta": origin})
+    return train.take(rest), train.take(taken), found
 
 
 def _warn_of_classes(dataset: Dataset) -> None:

@@ -9,7 +9,7 @@ from har_jax.system.terminal import brief, some
 def describe(data: TrainingData) -> list[str]:
     """The splits with their origin, the classes with their counts, what was left out, the noise."""
     lines = []
-    for split, examples in {"train": data.train, "test": data.test, **data.others}.items():
+    for split, examples in data.splits.items():
         origin = data.found.splits.get(split)
         lines.append(f"{split}: {len(examples)} examples{f', of {origin}' if origin else ''}")
     summary = data.summary()

@@ -33,6 +33,8 @@ class TrainingData:
       others: Further test sets, by name, never corrupted.
       vocabulary: Of texts, whose inputs are ids of it; None of images.
       found: Where all that comes from, and what was left out of it.
+      meta: Examples beside the training set whose labels are known to be right, which the methods
+        that need some learn from; None where there are none.
     """
 
     train: Examples
@@ -45,6 +47,7 @@ class TrainingData:
     others: Mapping[str, Examples] = dataclasses.field(default_factory=dict)
     vocabulary: Vocabulary | None = None
     found: Found = dataclasses.field(default_factory=Found)
+    meta: Examples | None = None
 
     @property
     def num_classes(self) -> int:
@@ -56,6 +59,12 @@ class TrainingData:
         return None if self.vocabulary is None else len(self.vocabulary)
 
     @property
+    def splits(self) -> dict[str, Examples]:
+        """All parts by name."""
+        meta = {} if self.meta is None else {"meta": self.meta}
+        return {"train": self.train, **meta, "test": self.test, **self.others}
+
+    @property
     def flipped(self) -> Bool[np.ndarray, " n"]:
         """Which training labels are not what they were."""
         return self.train.labels != self.clean_labels
@@ -65,7 +74,7 @@ class TrainingData:
         """A checksum of all that is trained and evaluated on."""
         words = self.vocabulary and self.vocabulary.words
         sha = hashlib.sha256(json.dumps([self.class_names, self.group_names, words]).encode())
-        for examples in (self.train, self.test, *self.others.values()):
+        for examples in self.splits.values():
             for array in checked((examples.inputs, examples.labels, examples.group_ids())):
                 if isinstance(array, EncodedImages):
                     sha.update(array.checksum())
@@ -89,6 +98,7 @@ class TrainingData:
             "found": dict(self.found.counts),
             "train_examples": len(self.train),
             "test_examples": len(self.test),
+            "meta_examples": 0 if self.meta is None else len(self.meta),
             "train_count": of(self.train.labels),
             "test_count": of(self.test.labels),
             "true_count": true,

@@ -24,8 +24,8 @@ from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.reading.decoding import CROPS
 from har_jax.data.sources import Kind, Source
 from har_jax.linen.layers import Filter
-from har_jax.options import make, parameters
-from har_jax.train.optimizer import make_optimizer
+from har_jax.options import make
+from har_jax.train.optimizer import make_optimizer, make_schedule
 from har_jax.train.predictions import describe
 
 
@@ -149,6 +149,7 @@ def make_method(
     *,
     vocabulary_size: int | None = None,
     epochs: float,
+    schedule_epochs: float | None = None,
     axis: str | None = None,
     reweighting: bool = True,
     known: Mapping[str, Any] | None = None,
@@ -162,6 +163,7 @@ def make_method(
       num_classes: K.
       vocabulary_size: As :func:`make_model` takes it.
       epochs: What the learning-rate schedule stretches over.
+      schedule_epochs: The epochs that the schedule is for, where training goes through it faster.
       axis: The axis that batches are split over; None if they are not.
       reweighting: Whether to weigh losses as the config says.
       known: What earlier stages found out for it, by the name of its option.
@@ -182,7 +184,8 @@ def make_method(
             start_step=round(config.reweighting.start_epoch * steps_per_epoch),
         )
     model = make_model(config.model, num_classes, vocabulary_size, axis)
-    optimizer = make_optimizer(config.optimizer, total_steps, steps_per_epoch)
+    per_epoch = steps_per_epoch * epochs / (schedule_epochs or epochs)
+    optimizer = make_optimizer(config.optimizer, total_steps, per_epoch)
     given: dict[str, Any] = {
         "augment": AUGMENTATIONS.get(config.data.augment),  # None: of what files are decoded to
         "preprocess": make_preprocess(config.data, vocabulary_size),
@@ -192,12 +195,15 @@ def make_method(
         **(known or {}),
     }
     entry = own.entry_of(name)
-    if takes(entry, "layers"):
-        given["layers"] = make_filter(config.regularizer)
-    if takes(entry, "num_examples"):
-        given["num_examples"] = len(labels)
-    if takes(entry, "steps_per_epoch"):
-        given["steps_per_epoch"] = steps_per_epoch
+    facts = {
+        "layers": lambda: make_filter(config.regularizer),
+        "num_examples": lambda: len(labels),
+        "steps_per_epoch": lambda: steps_per_epoch,
+        "total_steps": lambda: total_steps,
+        "learning_rate": lambda: make_schedule(config.optimizer, total_steps, per_epoch),
+        "weight_decay": lambda: config.optimizer.weight_decay,
+    }
+    given |= {name: fact() for name, fact in facts.items() if entry.takes(name)}
     method = make(entry.make, model, optimizer, chosen=method_options(name, config), given=given)
     if not isinstance(method, methods.Method):
         raise ConfigError(
@@ -205,11 +211,6 @@ def make_method(
             "is needed"
         )
     return method
-
-
-def takes(entry: methods.Entry, name: str) -> bool:
-    """Whether a method takes what the program gives by this name, such as ``layers``."""
-    return any(parameter.name == name for parameter in parameters(entry.make))
 
 
 def estimates(name: str, config: config_dict.ConfigDict) -> bool:

@@ -11,7 +11,7 @@ from ml_collections import config_dict
 
 from har_jax.config import ConfigError, own
 from har_jax.data import TrainingData
-from har_jax.experiment.build import make_filter, make_model, make_preprocess, takes
+from har_jax.experiment.build import make_filter, make_model, make_preprocess
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.linen.layers import FILTERS
 from har_jax.losses import cross_entropy
@@ -56,7 +56,7 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
             f"{said} returns {given} for {_ROWS} inputs of {data.num_classes} classes: floating "
             f"logits of shape {wanted} are needed"
         )
-    if any(takes(own.entry_of(method), "layers") for method in config.methods):
+    if any(own.entry_of(method).takes("layers") for method in config.methods):
         loss_and_norm = loss_and_jacobian_norm(
             lambda variables, inputs: _train(model, ready)(variables, inputs)[0],
             make_filter(config.regularizer),

@@ -8,7 +8,7 @@ from ml_collections import config_dict
 from har_jax.config import own
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS
-from har_jax.experiment.build import estimates, takes
+from har_jax.experiment.build import estimates
 from har_jax.methods import METHODS
 from har_jax.options import Parameter
 
@@ -35,7 +35,7 @@ def of_method(name: str, config: config_dict.ConfigDict) -> tuple[str, ...]:
     return (
         *_TRAIN,
         *(join(path, option) for option in options),
-        *(_LAYERS if takes(entry, "layers") else ()),
+        *(_LAYERS if entry.takes("layers") else ()),
         *(of_estimate(foreign=foreign) if estimates(name, config) else ()),
     )
 

@@ -69,6 +69,7 @@ class Trainer:
             make_imbalance(config.data.imbalance),
             config.seed,
             train_size=config.data.train_size,
+            meta_size=config.data.meta_size,
             validation_fraction=config.data.validation_fraction,
             keep_groups_whole=bool(config.data.keep_groups_whole),
             on_leak=config.data.on_leak,

@@ -1,7 +1,7 @@
 """How batches come to the devices: from arrays that lie there, or out of files."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax.sharding import Mesh
@@ -39,8 +39,25 @@ class Feed(Protocol):
         ...
 
 
+class Beside(NamedTuple):
+    """Other examples, of which every step sees some beside its batch.
+
+    Attributes:
+      data: As :func:`open_feed` takes it.
+      rows: How many are seen at each step, over all devices.
+    """
+
+    data: Mapping[str, Any]
+    rows: int
+
+
 def open_feed(
-    data: Mapping[str, Any], batch_size: int, seed: int, mesh: Mesh, steps: range
+    data: Mapping[str, Any],
+    batch_size: int,
+    seed: int,
+    mesh: Mesh,
+    steps: range,
+    beside: Mapping[str, Beside] | None = None,
 ) -> Feed:
     """The feed of a data set.
 
@@ -51,10 +68,39 @@ def open_feed(
       seed: Of the order of the examples, and of what is taken of images in files.
       mesh: The devices.
       steps: Those that will be asked for, in order.
+      beside: Others by name, in an order of their own; a batch has their arrays, too, as
+        ``NAME_inputs``, ``NAME_labels`` and ``NAME_index``.
     """
+    feed: Feed
     if isinstance(data["inputs"], EncodedImages):
-        return _Streamed(data, batch_size, seed, mesh, steps)
-    return _Resident(data, batch_size, seed, mesh)
+        feed = _Streamed(data, batch_size, seed, mesh, steps)
+    else:
+        feed = _Resident(data, batch_size, seed, mesh)
+    for name, other in (beside or {}).items():
+        own = open_feed(other.data, other.rows, seeds.derive(seed, name), mesh, steps)
+        feed = _Together(feed, name, own)
+    return feed
+
+
+class _Together:
+    """Batches that have rows of two feeds, those of the second under names of their own."""
+
+    def __init__(self, feed: Feed, name: str, other: Feed) -> None:
+        self._feeds, self._name = (feed, other), name
+        self.most = min(feed.most, other.most)
+        self.resident = feed.resident, other.resident
+
+    def example(self) -> dict[str, Any]:
+        return self._join(*(feed.example() for feed in self._feeds))
+
+    def send(self, step: int, count: int, most: int) -> PyTree:
+        return tuple(feed.send(step, count, most) for feed in self._feeds)
+
+    def batch(self, resident: PyTree, sent: PyTree) -> Batch:
+        return self._join(*map(lambda feed, *args: feed.batch(*args), self._feeds, resident, sent))
+
+    def _join(self, batch: Batch, other: Batch) -> dict[str, Any]:
+        return {**batch, **{f"{self._name}_{key}": rows for key, rows in other.items()}}
 
 
 class _Resident:

@@ -14,7 +14,7 @@ from har_jax.system import interruption
 from har_jax.system.processes import is_first
 from har_jax.train.checkpoints import Checkpoints
 from har_jax.train.divergence import OnNonfinite
-from har_jax.train.feed import open_feed
+from har_jax.train.feed import Beside, open_feed
 from har_jax.train.memory import checked
 from har_jax.train.mesh import ROWS, data_mesh, place
 from har_jax.train.metrics import MetricsWriter
@@ -35,6 +35,7 @@ def fit(
     log_every: int,
     checkpoint_every: int,
     title: str,
+    beside: Mapping[str, Beside] | None = None,
     mesh: Mesh | None = None,
     on_nonfinite: OnNonfinite = "stop",
     steps_per_dispatch: int | None = None,
@@ -62,6 +63,8 @@ def fit(
       log_every: Steps per record; metrics are means over them.
       checkpoint_every: Steps per checkpoint.
       title: The name to show.
+      beside: Other examples that come with every batch, as :func:`har_jax.train.feed.open_feed`
+        takes them.
       mesh: Of :func:`har_jax.train.mesh.data_mesh`; the first device by default.
       on_nonfinite: What a step does after which a metric or a number of the state is not finite:
         end the run, or change nothing but the count of steps. Records then have ``skipped``, the
@@ -84,7 +87,7 @@ def fit(
     mesh = mesh or data_mesh(jax.devices()[:1])
     if steps_per_dispatch is None:
         steps_per_dispatch = 1 if jax.default_backend() == "cpu" else 50
-    feed = open_feed(data, batch_size, seed, mesh, range(steps))
+    feed = open_feed(data, batch_size, seed, mesh, range(steps), beside)
     most = min(steps_per_dispatch, feed.most)
     one_by_one = steps_per_dispatch == 1
     program = compile_updates(method, feed, mesh, seed, on_nonfinite, one_by_one=one_by_one)

@@ -106,11 +106,12 @@ def to_dataset(listing: Listing, reading: Reading, hold_out: HoldOut, seed: int)
     """Makes a data set; where the listing has no test split, a part of each class becomes it."""
     parts = {split: to_examples(listing, split, reading) for split in listing.items}
     train, test, found = parts.pop("train"), parts.pop("test", None), listing.found
+    meta = parts.pop("meta", None)
     if test is None:
         train, test, found = hold_out.split(train, seed, found)
     else:
         hold_out.refuse_unread(str(listing.source))
-    return Dataset(train, test, listing.class_names, listing.group_names, parts, found)
+    return Dataset(train, test, listing.class_names, listing.group_names, parts, found, meta)
 
 
 def to_examples(listing: Listing, split: str, reading: Reading) -> Examples:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from har_jax.data.examples import DataError
 
-Split = Literal["train", "test", "validation"]
+Split = Literal["train", "test", "validation", "meta"]
 
 SPELLINGS: dict[Split, tuple[str, ...]] = {
     "train": ("train", "training", "trn"),
@@ -15,6 +15,7 @@ SPELLINGS: dict[Split, tuple[str, ...]] = {
         "validation", "val", "valid", "validate", "dev", "development", "eval", "evaluation",
         "heldout", "holdout",
     ),
+    "meta": ("meta",),
 }  # fmt: skip
 _BY_SPELLING = {spelling: split for split, names in SPELLINGS.items() for spelling in names}
 _BESIDE = frozenset(

@@ -1,13 +1,26 @@
 """A method that a config can name, with what it needs beside its three functions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from har_jax.methods.shared.method import Method
+from har_jax.options import parameters
 from har_jax.strength import GroupStatistics
+
+FACTS = (
+    "layers",
+    "num_examples",
+    "steps_per_epoch",
+    "total_steps",
+    "learning_rate",
+    "weight_decay",
+)
+"""What the program gives to a method that takes it by name: a filter of layers; how many examples
+are trained on, and steps see all of them, and are made in all; the learning rate by step, and the
+decay of weights that the optimizer adds to gradients."""
 
 
 class Setting(NamedTuple):
@@ -38,14 +51,15 @@ class Entry(NamedTuple):
 
     Attributes:
       make: ``(model, optimizer, **options) -> Method``; beside its own options it is given those
-        of :class:`har_jax.methods.StepOptions` and, of ``layers``, ``num_examples`` and
-        ``steps_per_epoch``, those that it takes.
+        of :class:`har_jax.methods.StepOptions` and, of :data:`FACTS`, those that it takes.
       strength: ``(Setting, **options) -> [n]``, the factor of R of every training example; None
         for methods that do not regularize.
       labels: ``(Setting, **options) -> [n]``, the labels that examples are trained with, -1 of
         those that are left out, from out-of-sample probabilities of all; None for methods that take
         them as they are.
       estimates: Whether it needs the statistics of a pre-trained model.
+      sees_meta: ``options -> whether`` its batches have ``meta_inputs`` and ``meta_labels``, of
+        examples whose labels are known to be right.
       starts: Whether training starts from a network that was trained plainly, which is ``start`` of
         the options.
       whole_batches: Whether a batch cannot be gone through in parts.
@@ -58,6 +72,7 @@ class Entry(NamedTuple):
     strength: Callable[..., Float[np.ndarray, " n"]] | None = None
     labels: Callable[..., Int[np.ndarray, " n"]] | None = None
     estimates: bool = False
+    sees_meta: Callable[[Mapping[str, Any]], bool] = lambda options: False
     starts: bool = False
     whole_batches: bool = False
     requires: tuple[str, ...] = ()
@@ -67,3 +82,7 @@ class Entry(NamedTuple):
     def parts(self) -> tuple[Callable[..., Any], ...]:
         """What has options."""
         return tuple(part for part in (self.make, self.strength, self.labels) if part is not None)
+
+    def takes(self, name: str) -> bool:
+        """Whether ``make`` takes what the program gives by this name, such as ``layers``."""
+        return any(parameter.name == name for parameter in parameters(self.make))

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from har_jax.methods.shared.axis import (
     combine,
@@ -86,7 +86,7 @@ class Objective(Protocol):
     """What a single-network method minimizes.
 
     Args:
-      variables: The network's.
+      variables: The network's, with the collections that the method has beside it.
       batch: With augmented and preprocessed inputs.
       weights: ``[B]``, the weights of the losses.
       apply_options: To be passed to ``model.apply``.
@@ -112,6 +112,7 @@ def single_network(
     between: Objective | None = None,
     every: int = 1,
     memory: Callable[[jax.ShapeDtypeStruct], Memory] | None = None,
+    beside: Callable[[PRNGKeyArray], Mapping[str, PyTree]] | None = None,
     **options: Unpack[StepOptions],
 ) -> Method:
     """Makes a method that minimizes an objective of one network by gradient steps.
@@ -127,6 +128,9 @@ def single_network(
         keeps of each training example. The objective finds a batch's rows there by name, and
         leaves new ones in its metrics, as a ``remembered``
         :class:`har_jax.methods.shared.memory.Remembered`. Batches have an ``index`` then.
+      beside: ``key -> collections`` of the method's own, such as a network that is learned beside
+        the first. The objective finds them among the variables and leaves them, as they are to be
+        from then on and the same on every device, among the mutated.
       **options: Those of :class:`StepOptions`.
 
     Raises:
@@ -149,6 +153,8 @@ def single_network(
             start = model.init(key, ready(batch["inputs"]), train=False)
         collections = jax.tree.map(jnp.array, dict(start))  # whoever donates the state keeps it
         params = collections.pop("params")
+        if beside is not None:
+            collections |= {name: of for name, of in beside(key).items() if name not in collections}
         begun = dict(
             step=jnp.zeros((), jnp.int32),
             params=params,
@@ -160,6 +166,17 @@ def single_network(
         logits = jax.eval_shape(predict, {"params": params, **collections}, batch["inputs"])
         return RememberingState(**begun, memory=memory(logits))
 
+    def prepared(batch: Batch, key: PRNGKeyArray) -> dict[str, Array]:
+        """Inputs as the network takes them, of the batch and of those that come beside it."""
+        found = {}
+        others = sorted(name for name in batch if name.endswith("_inputs"))
+        for index, name in enumerate(["inputs", *others]):
+            inputs, own_key = batch[name], jax.random.fold_in(key, index) if index else key
+            if augment is not None:
+                inputs = jax.vmap(augment)(keys_of_rows(own_key, len(inputs), axis), inputs)
+            found[name] = ready(inputs)
+        return found
+
     def update(
         state: Any,
         batch: Batch,
@@ -170,10 +187,7 @@ def single_network(
             refuse_split(batch, state.params)
         augment_key, dropout_key = jax.random.split(key)
         dropout_key = fold_in_place(dropout_key, axis)
-        inputs = batch["inputs"]
-        if augment is not None:
-            inputs = jax.vmap(augment)(keys_of_rows(augment_key, len(inputs), axis), inputs)
-        batch = {**batch, "inputs": ready(inputs)}
+        batch = {**batch, **prepared(batch, augment_key)}
         if memory is not None:
             batch |= recall(state.memory, batch["index"])
         weights = loss_weights(batch["labels"], state.step)
