@@ -45,7 +45,7 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
             learned[name] = part.take(np.flatnonzero(~np.isin(_content(part), test_ids)))
         if not len(learned[name]):
             raise DataError(
-                f"config.data.on_leak=drop leaves nothing of {name}: all of it is in test"
+                f"config.data.on_leak=drop leaves nothing to train on: all of {name} is in test"
             )
     train = learned["train"]
     _warn_of_conflicts(dataset, train_ids)
