@@ -13,11 +13,12 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import own
+from har_jax.config.consistency import NO_META
 from har_jax.data import DataError, TrainingData
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import estimates, method_options, wants_noise_rate
+from har_jax.experiment.build import estimates, method_options, sees_meta, wants_noise_rate
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
 from har_jax.methods import Method, Setting
@@ -26,6 +27,7 @@ from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.system.files import damaged, read_array, read_arrays, write_arrays
 from har_jax.system.processes import is_first
+from har_jax.train.feed import Beside
 
 
 class Trained(NamedTuple):
@@ -37,6 +39,7 @@ class Trained(NamedTuple):
       strength: ``[n]``, the factor of R of every training example, 0 where nothing is regularized.
       labels: ``[n]``, what it was trained with, -1 of examples that it left out.
       noise_rate: What was estimated for it; None where nothing was.
+      meta: How many examples it saw that are known to be labelled rightly.
     """
 
     method: Method
@@ -44,6 +47,7 @@ class Trained(NamedTuple):
     strength: np.ndarray
     labels: np.ndarray
     noise_rate: float | None
+    meta: int
 
 
 class Artefacts:
@@ -171,11 +175,28 @@ class Artefacts:
         if entry.starts and not self.train[name].has_checkpoint():
             self.start.need_checkpoint(f"from which {name} starts")
             known["start"] = self.started()[1].variables
-        epochs = config.train.epochs
+        epochs, path = config.train.epochs, self.train[name].path
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
-        state = self.trainer.fit(method, arrays, self.train[name].path, epochs, title=name)
+        beside = self._beside(name)
+        state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
-        return Trained(method, state, strength, labels, known.get("noise_rate"))
+        meta = len(beside["meta"].data["labels"]) if "meta" in beside else 0
+        return Trained(method, state, strength, labels, known.get("noise_rate"), meta)
+
+    def need_meta(self) -> None:
+        """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
+        for name, value in self.methods.items():
+            if self.data.meta is None and sees_meta(value, self.config):
+                raise DataError(f"{name} {NO_META}")
+
+    def _beside(self, name: str) -> dict[str, Beside]:
+        """What each of a method's batches has beside it."""
+        meta = self.data.meta
+        if not sees_meta(self.methods[name], self.config):
+            return {}
+        assert meta is not None  # looked at before any stage
+        arrays = {"inputs": meta.inputs, "labels": meta.labels}
+        return {"meta": Beside(arrays, self.config.batch_size)}
 
     def _noise_rate(self, name: str) -> float:
         """The share of wrong labels, as a method needs it that was given none."""

@@ -47,7 +47,8 @@ def run_train(artefacts: Artefacts, name: str) -> None:
         name, trained.method, trained.state, data.train, data.test, *data.others.values()
     )
     if is_first():
-        write_json(folder / "given.json", given(trained.labels, trained.noise_rate, data))
+        told = given(trained.labels, trained.noise_rate, data, meta=trained.meta)
+        write_json(folder / "given.json", told)
     results = {"test": test, **dict(zip(data.others, others, strict=True))}
     artefacts.trainer.describe_data(folder)
     write(

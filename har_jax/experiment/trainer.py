@@ -26,6 +26,7 @@ from har_jax.system.files import write_array, write_text
 from har_jax.system.processes import is_first
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
+from har_jax.train.feed import Beside
 from har_jax.train.loop import fit
 from har_jax.train.mesh import axis_of, choose_mesh
 
@@ -123,6 +124,7 @@ class Trainer:
         epochs: float,
         *,
         title: str,
+        beside: Mapping[str, Beside] | None = None,
     ) -> Any:
         # All methods share one seed: they begin alike and see the same batches. What some start
         # from is what plain training comes to.
@@ -137,6 +139,7 @@ class Trainer:
             log_every=config.log_every,
             checkpoint_every=config.checkpoint_every,
             title=title,
+            beside=beside,
             mesh=self.mesh,
             on_nonfinite=config.on_nonfinite,
         )
