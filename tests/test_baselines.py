@@ -1,7 +1,6 @@
 """Steps of the baselines make the updates that their authors' code makes, in float64."""
 
 import functools
-import pathlib
 
 import chex
 import jax
@@ -20,8 +19,6 @@ from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 from har_jax.train.optimizer import make_optimizer, make_schedule
 
-GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
-OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
 WITHOUT_STEPS = optax.sgd(1.0)  # whose update is the gradient
 
 
@@ -31,24 +28,6 @@ class Table(nn.Module):
     @nn.compact
     def __call__(self, inputs, *, train):
         return inputs + self.param("shift", nn.initializers.zeros, inputs.shape, inputs.dtype)
-
-
-@pytest.fixture
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(params=[GOLDEN, OTHERS], ids=["golden", "shared"])
-def golden(request):
-    if not request.param.exists():
-        pytest.skip(f"{request.param} is not there")
-
-    def read(name):
-        with np.load(request.param / f"{name}.npz", allow_pickle=False) as file:
-            return {key: jnp.asarray(value) for key, value in file.items()}
-
-    return read
 
 
 def close(found, expected):

@@ -15,14 +15,7 @@ from har_jax.methods.mw_net import COLLECTION
 from har_jax.methods.shared.meta import Linearized
 from har_jax.models.layers.convolution import conv3x3
 from har_jax.train.mesh import AXIS, data_mesh
-from tests.test_baselines import (  # noqa: F401  # two of them are fixtures
-    Network,
-    batch,
-    close,
-    golden,
-    two_steps,
-    wide,
-)
+from tests.test_baselines import Network, batch, close, two_steps
 
 KEY = jax.random.key(0)
 
@@ -55,7 +48,7 @@ def gradient_of(make, state, batch):
     return jax.tree.map(jnp.subtract, state.params, after.params), metrics
 
 
-def test_l2rw(wide, golden):  # noqa: F811
+def test_l2rw(wide, golden):
     g = golden("l2rw")
     layers = {"linear1": ("w1", "b1"), "linear2": ("w2", "b2")}
     of = lambda prefix: {
@@ -79,7 +72,7 @@ def test_l2rw(wide, golden):  # noqa: F811
         assert metrics["kept"].total == np.sum(g[f"step{step}/weights"] > 0)
 
 
-def test_what_an_example_is_worth_to_clean_ones(wide, golden):  # noqa: F811
+def test_what_an_example_is_worth_to_clean_ones(wide, golden):
     g = golden("l2rw")
     params = {key: g[f"init/{key}"] for key in ("w1", "b1", "w2", "b2")}
 
@@ -101,7 +94,7 @@ def test_what_an_example_is_worth_to_clean_ones(wide, golden):  # noqa: F811
         close(positive / (positive.sum() or 1), g[f"{name}/weights"])
 
 
-def test_a_batch_that_serves_no_clean_example_changes_nothing(wide, golden):  # noqa: F811
+def test_a_batch_that_serves_no_clean_example_changes_nothing(wide, golden):
     g = golden("l2rw")
     names = {"inputs": "x", "labels": "y", "meta_inputs": "x_meta", "meta_labels": "y_meta"}
     data = {name: g[f"all_negative/{key}"] for name, key in names.items()}
@@ -139,7 +132,7 @@ def begin(method, g, meta_optimizer, data):
 
 
 @pytest.mark.parametrize("script", ["current", "older"])
-def test_mw_net(wide, golden, script):  # noqa: F811
+def test_mw_net(wide, golden, script):
     g = golden("mwnet")
     rate, momentum = float(g["lr"]), float(g["momentum"])
     decay = optax.add_decayed_weights(float(g["weight_decay"]))
