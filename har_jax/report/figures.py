@@ -16,7 +16,7 @@ from har_jax.report.results import Inputs, kinds_of_examples
 from har_jax.report.styles import Style, styles_of
 from har_jax.system import interruption
 
-_KINDS = {"clean": "#0072b2", "rare": "#e69f00", "noisy": "#d55e00"}
+_KINDS = {"clean": "#0072b2", "rare": "#e69f00", "noisy": "#882255"}
 _PRETRAINED = Style("#999999")
 _SMALLEST_LOSS = 1e-4
 _BY_GROUP = "by group; * has noisy labels"

@@ -9,7 +9,7 @@ from har_jax.methods import METHODS
 # more that are (Tol 2021, "muted"). Between the two sets dashes and hatches tell.
 _SETS = (
     ("#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000"),
-    ("#882255", "#332288", "#999933", "#cc6677", "#117733", "#aa4499", "#ddcc77"),
+    ("#882255", "#332288", "#999933", "#cc6677", "#117733", "#aa4499", "#44aa99"),
 )
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
 _HATCHES = ("", "///", "...", "xxx")
