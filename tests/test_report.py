@@ -320,3 +320,13 @@ def test_figures_fit_a_page(methods, legends):
     assert histograms.count('id="legend_') == legends
     assert bars.count('id="legend_') == 1
     assert size_of(bars)[0] == (11 if len(methods) > FEW else 18)
+
+
+def test_a_legend_of_many_runs_is_not_cut_off():
+    runs = [*(f"pretrain_{fold}" for fold in range(10)), *ELEVEN]
+    drawn = figures.training_curves({run: [{"epoch": 1.0, "loss": 1.0}] for run in runs}, ELEVEN)
+    frame = re.search(r'id="legend_.*?<path d="([^"]*)"', drawn, re.DOTALL).group(1)
+    corners = np.array(re.findall(r"(-?[\d.]+) (-?[\d.]+)", frame), float) / 72
+    assert len(corners) > 3
+    assert np.all(corners >= 0)
+    assert np.all(corners <= size_of(drawn))

@@ -21,6 +21,7 @@ _PRETRAINED = Style("#999999")
 _SMALLEST_LOSS = 1e-4
 _BY_GROUP = "by group; * has noisy labels"
 _IN_A_ROW = 4  # panels
+_ENTRIES_IN_AN_INCH = 4  # of a legend, below one another
 _MOST_BARS = 66  # in a row of the figure of accuracies, where methods are many
 
 
@@ -146,8 +147,10 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
 def _legend(
     figure: Figure, places: Sequence[Axes], drawn: Mapping[str, Artist], *, once: bool
 ) -> None:
-    """What was drawn, by its names: once, beside the panels, or in each of them."""
+    """What was drawn, by its names: in each panel, or once, beside them, as high as it takes."""
     if once:
+        least = len(drawn) / _ENTRIES_IN_AN_INCH
+        figure.set_figheight(max(figure.get_figheight(), least))
         figure.legend(drawn.values(), drawn.keys(), loc="outside right upper")
         return
     for axes in places:
