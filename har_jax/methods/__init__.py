@@ -9,6 +9,7 @@ from har_jax.methods.elr import elr
 from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
+from har_jax.methods.mentornet import mentornet
 from har_jax.methods.shared import strengths
 from har_jax.methods.shared.entry import Entry, Setting
 from har_jax.methods.shared.memory import Remembered
@@ -34,6 +35,11 @@ METHODS: Mapping[str, Entry] = {
     "dmi": Entry(dmi, starts=True, whole_batches=True),
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
+    "mentornet": Entry(
+        mentornet,
+        sees_meta=lambda options: options["curriculum"] == "data_driven",
+        whole_batches=True,
+    ),
     "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
 }
 """The methods that a config can name."""
@@ -61,6 +67,7 @@ __all__ = [
     "erm",
     "gce",
     "har",
+    "mentornet",
     "single_network",
     "uniform",
 ]
