@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from har_jax.losses import cross_entropy
 from har_jax.methods.shared.axis import keys_of_rows, summed, whole_batch
@@ -50,40 +50,44 @@ def mentornet(
         Option("how losses become weights"),
     ] = "predefined",
     percentile: Annotated[
-        float, Option("the share of a batch's losses that are below what losses go by", ge=0, le=1)
+        float, Option("of a batch's losses, the level that each is compared with", ge=0, le=1)
     ] = 0.75,
-    decay: Annotated[float, Option("of that loss's average, what stays at a step", ge=0, lt=1)] = (
-        0.5
-    ),
+    decay: Annotated[
+        float, Option("of the moving average of that level, what stays at a step", ge=0, lt=1)
+    ] = 0.5,
     burn_in: Annotated[
-        int, Option("before the last of which all weights are 1", unit="percent", ge=0, le=99)
+        int,
+        Option("of training, in which all weights are 1 but for its last percent", ge=0, le=99),
     ] = 18,
     dropout: Annotated[
         tuple[tuple[float, int], ...],
         Option(
-            "shares of a batch that get no weight, drawn at random, and for how many percent each",
-            must="hold pairs of a share and of percents of training, 100 in all",
+            "shares of a batch whose weights are made 0 at random, each with its percents of training",
+            must="hold pairs of a share and of percents, which are 100 in all",
         ),
     ] = ((0.5, 17), (0.05, 83)),
     wrong: Annotated[
-        float, Option("the share of right labels that are made wrong, to learn from", gt=0, lt=1)
+        float,
+        Option("the share of known labels that data_driven makes wrong to learn from", gt=0, lt=1),
     ] = 0.5,
     **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i v_i w_i \ell_i / \sum_i w_i`, with weights v by the losses.
 
-    A baseline of the paper's tables: Jiang et al. 2018 (arXiv 1712.05055), as their code has it. A
-    weight in [0, 1] is a function of a loss, of its difference from a moving average of the
-    batches' percentile, this one's included, and of how much of training is over. It has no
-    gradient. The mean is one over all examples, and the decay of the network's parameters is
-    multiplied by :math:`f = \sum_i v_i / B`, the metric ``kept``: the fewer examples are taken, the
-    less there is of both.
+    A baseline of the paper's tables: Jiang et al. 2018 (arXiv 1712.05055), as their code has it. An
+    example's weight in [0, 1] is a function of its loss, of the difference of that from a moving
+    average of a percentile of the batches' losses, this batch's included, and of how much of
+    training is over. It has no gradient. The mean is over all examples, and the decay of the
+    network's parameters is multiplied by :math:`f = \sum_i v_i / B`, which is the metric ``kept``:
+    the fewer examples are taken, the smaller both are.
 
-    With ``data_driven`` the function is a network, :class:`har_jax.methods.shared.mentor.Mentor`,
-    that learns beside the first, a step at each step, which labels are right. It is shown others,
-    which are known to be, of which a share is replaced by wrong ones as :func:`mislabel` has it,
-    and their losses in training mode. The authors' learns before, from the losses of a network
-    trained on noisy examples whose right labels are known.
+    With ``data_driven`` the function is a network, :class:`har_jax.methods.shared.mentor.Mentor`.
+    It learns beside the first one, a step at each step, to tell right labels from wrong ones by
+    their losses. It is shown examples whose labels are known to be right, some of which are
+    replaced by wrong ones (:func:`har_jax.methods.shared.mentor.mislabel`), and the losses that the
+    first network has there in training mode. The authors' learns before, from the losses of a
+    network that was trained on noisy examples whose right labels are known. ``told_apart`` is the
+    share of the examples shown that it judges rightly.
 
     Args:
       model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
@@ -135,7 +139,7 @@ def mentornet(
 
         return stepped
 
-    def told(percent):  # the mentor: of no time at which its weights do not count, or of later ones
+    def told(percent):  # to the mentor: only times from when its weights count to burn_in
         return jnp.clip(percent, burn_in - 1, burn_in)
 
     def weigh(own, loss, difference, percent):
@@ -150,7 +154,9 @@ def mentornet(
         logits, _ = model.apply(variables, batch["meta_inputs"], **apply_options)
         labels, right = mislabel(batch["meta_key"], logits, batch["meta_labels"], wrong)
         loss = cross_entropy(logits, labels)
-        lesson = Lesson(loss, loss - average.astype(loss.dtype), told(percent), right)
+        lesson = Lesson(
+            loss, loss - average.astype(loss.dtype), told(percent), right.astype(loss.dtype)
+        )
         mentor, said = study(mentor, lesson, axis=axis)
         return mentor, weighted_sum(((said > 0) == right).astype(jnp.float32))
 
@@ -162,9 +168,9 @@ def mentornet(
         level = nearest_percentile(known, percentile, axis)
         average = moving_average(own["average"], level, decay)
         percent = percent_of(own["step"], total_steps)
-        given = weigh(own, known, known - average.astype(known.dtype), percent)
-        given = jnp.where(survivors(batch["chance"], rates, percent, axis), given, 0)
-        kept = weighted_sum(given)
+        mine = weigh(own, known, known - average.astype(known.dtype), percent)
+        mine = jnp.where(survivors(batch["chance"], rates, percent, axis), mine, 0)
+        kept = weighted_sum(mine)
         metrics = {
             "loss": weighted_sum(loss),
             "accuracy": accuracy(logits, batch["labels"]),
@@ -174,12 +180,10 @@ def mentornet(
         if learned:
             seen = variables, batch, apply_options, average, percent
             new["mentor"], metrics["told_apart"] = study_meta(own["mentor"], *seen)
-        value = weighted_sum(given * loss, weights)
-        if weight_decay:  # what the optimizer adds to the gradient is to be f times as much
-            share = WeightedSum(*summed(kept, axis)).mean()
-            penalty = weight_decay / 2 * optax.tree.norm(variables["params"], squared=True)
-            less = (share - 1) * penalty.astype(share.dtype)
-            value = value._replace(total=value.total + value.weight * less)
+        value = weighted_sum(mine * loss, weights)
+        if weight_decay:
+            factor = WeightedSum(*summed(kept, axis)).mean()
+            value = _with_decay(value, (factor - 1) * weight_decay, variables["params"])
         return value, ({**collections, OWN: new}, metrics)
 
     method = single_network(model, optimizer, objective, beside=beside, **options)
@@ -193,6 +197,12 @@ def _apart(
     theirs = {name: of for name, of in variables.items() if name != OWN}
     mutable = [name for name in apply_options["mutable"] if name != OWN]
     return variables[OWN], theirs, {**apply_options, "mutable": mutable}
+
+
+def _with_decay(value: WeightedSum, decay: Float[Array, ""], params: PyTree) -> WeightedSum:
+    """A sum to whose mean a decay is added, on top of the one that the optimizer adds."""
+    penalty = optax.tree.norm(params, squared=True).astype(decay.dtype) / 2
+    return WeightedSum(value.total + value.weight * decay * penalty, value.weight)
 
 
 def _meta_labels(batch: Batch) -> Array:

@@ -44,7 +44,7 @@ def hard_examples(difference: Float[Array, " b"]) -> Float[Array, " b"]:
 
 def focal(loss: Float[Array, " b"], gamma: float = 2.0) -> Float[Array, " b"]:
     r"""Computes :math:`(1 - e^{-\ell})^\gamma`, the factor of Lin et al. 2017 as a weight."""
-    return -(jnp.expm1(-loss) ** gamma)
+    return jnp.power(-jnp.expm1(-loss), gamma)
 
 
 def predefined(
