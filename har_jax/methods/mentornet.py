@@ -62,7 +62,7 @@ def mentornet(
     dropout: Annotated[
         tuple[tuple[float, int], ...],
         Option(
-            "shares of a batch whose weights are made 0 at random, each with its percents of training",
+            "shares of a batch that get weight 0 at random, each with its percents of training",
             must="hold pairs of a share and of percents, which are 100 in all",
         ),
     ] = ((0.5, 17), (0.05, 83)),
