@@ -12,7 +12,7 @@ import pytest
 from flax import linen as nn
 
 from har_jax import methods
-from har_jax.config import published, recipes
+from har_jax.config import ConfigError, published, recipes, validate
 from har_jax.experiment.build import num_steps
 from har_jax.losses import cross_entropy
 from har_jax.methods.mentornet import OWN
@@ -209,6 +209,11 @@ def test_dropout_leaves_a_share_of_the_batch_rounded_down():
 def test_a_plan_of_dropout_is_of_all_training(plan, message):
     with pytest.raises(ValueError, match=message):
         make(dropout=plan)
+    config = recipes.cifar(10)
+    config.methods = ("mentornet",)
+    config.method.mentornet.dropout = plan
+    with pytest.raises(ConfigError, match=rf"config\.method\.mentornet\.dropout=.*{message}"):
+        validate(config)
 
 
 def test_wrong_labels_are_drawn_by_what_is_said_without_the_right_class():
