@@ -57,7 +57,7 @@ def mentornet(
     ] = 0.5,
     burn_in: Annotated[
         int,
-        Option("of training, in which all weights are 1 but for its last percent", ge=0, le=99),
+        Option("percent of training, in all but the last of which weights are 1", ge=0, le=99),
     ] = 18,
     dropout: Annotated[
         tuple[tuple[float, int], ...],
