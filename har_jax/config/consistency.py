@@ -14,7 +14,8 @@ from har_jax.data.reading.texts import Encoding
 from har_jax.data.sources import Kind
 from har_jax.estimation.noise_rate import leaves_nothing
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
-from har_jax.methods import Entry
+from har_jax.methods import Entry, mentornet
+from har_jax.methods.shared.curricula import rates_by_percent
 from har_jax.options import options, parameters
 
 NO_META = (
@@ -68,6 +69,11 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             f"config.method.{own.method_name(name)}.noise_rate={rate} leaves no example of "
             f"config.batch_size={flat['batch_size']}: take a larger batch, or another rate"
         )
+    if entry.make is mentornet:
+        try:
+            rates_by_percent(flat["method.mentornet.dropout"])
+        except ValueError as error:
+            raise ConfigError(f"config.method.mentornet.{error}") from None
     every = flat["pretrain.folds"] is None and flat["estimate.probabilities"] is None
     if entry.labels is not None and every:
         raise ConfigError(

@@ -104,6 +104,25 @@ def mw_net(config: config_dict.ConfigDict) -> None:
     config.batch_size = 100
 
 
+def mentornet(config: config_dict.ConfigDict) -> None:
+    """MentorNet PD: Jiang et al. 2018 (arXiv 1712.05055), theirs a residual network of 55 layers.
+
+    Their 39,000 steps as epochs of 50,000 images, and their percentile for noise of 20% and 40%; at
+    80% they take 0.5. The flag that their commands say it by is misspelt, and what they ran is
+    probably its default, 0.7. Their decay is of convolutions and of the classifier only. For their
+    data-driven weights the percentile is 0.8 at 20% and 0.6 at 40%.
+    """
+    _num_classes(config, 10, 100)
+    config.methods = ("mentornet",)
+    config.method.mentornet.curriculum = "predefined"
+    config.method.mentornet.percentile = 0.75
+    config.method.mentornet.decay = 0.5
+    config.method.mentornet.dropout = ((0.5, 17), (0.05, 83))
+    _sgd(config, rate=0.1, weight_decay=2e-4)
+    steps = (19_531, 25_000, 30_000, 39_000)
+    _fall(config, *(count * config.batch_size / 50_000 for count in steps), factor=0.1)
+
+
 def _num_classes(config: config_dict.ConfigDict, *published: int) -> int:
     """That of the config's CIFAR, of those that there are choices for."""
     sources = {f"tfds:cifar{number}": number for number in published}
@@ -124,12 +143,11 @@ def _sgd(config: config_dict.ConfigDict, *, rate: float, weight_decay: float) ->
     config.batch_size = 128
 
 
-def _fall(
-    config: config_dict.ConfigDict, first: float, second: float, end: float, *, factor: float
-) -> None:
-    """A rate that falls twice."""
+def _fall(config: config_dict.ConfigDict, *epochs: float, factor: float) -> None:
+    """A rate that falls at each of some epochs but the last one, at which training ends."""
+    *falls, end = epochs
     config.optimizer.schedule = "step"
-    config.optimizer.decay_epochs = (first, second)
+    config.optimizer.decay_epochs = tuple(falls)
     config.optimizer.decay_factor = factor
     config.train.epochs = config.pretrain.epochs = end
 

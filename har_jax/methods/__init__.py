@@ -10,6 +10,7 @@ from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
 from har_jax.methods.l2rw import l2rw
+from har_jax.methods.mentornet import mentornet
 from har_jax.methods.mw_net import mw_net
 from har_jax.methods.shared import strengths
 from har_jax.methods.shared.entry import Entry, Setting
@@ -36,9 +37,14 @@ METHODS: Mapping[str, Entry] = {
     "dmi": Entry(dmi, starts=True, whole_batches=True),
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
+    "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
+    "mentornet": Entry(
+        mentornet,
+        sees_meta=lambda options: options["curriculum"] == "data_driven",
+        whole_batches=True,
+    ),
     "l2rw": Entry(l2rw, sees_meta=lambda options: True, whole_batches=True),
     "mw_net": Entry(mw_net, sees_meta=lambda options: True, whole_batches=True),
-    "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
 }
 """The methods that a config can name."""
 
@@ -66,6 +72,7 @@ __all__ = [
     "gce",
     "har",
     "l2rw",
+    "mentornet",
     "mw_net",
     "single_network",
     "uniform",

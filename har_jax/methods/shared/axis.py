@@ -111,9 +111,18 @@ def in_slot(metrics: Mapping[str, Any], slot: Array | int, slots: int) -> dict[s
 
 
 def combine(sums: Sums, means: Means, axis: str | None) -> tuple[Sums, Means]:
-    """Adds sums up over the axis and averages means, all in one all-reduce."""
+    """Adds sums up over the axis and averages means, all in one all-reduce.
+
+    Integers, such as counts, are to be the same everywhere, and stay exactly what they are.
+    """
     if axis is None:
         return sums, means
     sums, totals = jax.lax.psum((sums, means), axis)
     size = jax.lax.axis_size(axis)
-    return sums, jax.tree.map(lambda x: (x / size).astype(x.dtype), totals)
+
+    def mean(total: Array) -> Array:
+        if jnp.issubdtype(total.dtype, jnp.integer):
+            return total // size
+        return (total / size).astype(total.dtype)
+
+    return sums, jax.tree.map(mean, totals)
