@@ -14,18 +14,21 @@ from ml_collections import config_dict
 
 from har_jax.config import own
 from har_jax.data import DataError, TrainingData
+from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
 from har_jax.experiment.build import estimates, method_options, wants_noise_rate
+from har_jax.experiment.selection import candidates_beside, known_by, read_selection, select
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
-from har_jax.methods import Method, Setting
+from har_jax.methods import CrossValidation, Method, Setting
 from har_jax.options import make
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.system.files import damaged, read_array, read_arrays, write_arrays
 from har_jax.system.processes import is_first
+from har_jax.train.feed import Beside
 
 
 class Trained(NamedTuple):
@@ -59,6 +62,7 @@ class Artefacts:
       methods: By the name of the folder, the name in the config.
       entries: By the name of the folder, the method.
       pretrain, estimate, start, report, predict: A folder each.
+      select: By method, a folder each, of those that are trained on selected examples.
       train: By method, a folder each.
     """
 
@@ -72,6 +76,13 @@ class Artefacts:
         self.pretrain = self._folder("pretrain", fingerprints.PRETRAIN)
         self.start = self._folder("start", fingerprints.START)
         self.estimate = self._folder("estimate", fingerprints.of_estimate(foreign=self.foreign))
+        self.select = {
+            name: self._folder(
+                f"select/{name}", fingerprints.of_selection(value), fingerprints.of_name(value)
+            )
+            for name, value in self.methods.items()
+            if self.entries[name].selects is not None
+        }
         self.train = {
             name: self._folder(f"train/{name}", keys[name], fingerprints.of_name(value))
             for name, value in self.methods.items()
@@ -159,23 +170,49 @@ class Artefacts:
             seed=seeds.derive(config.seed, "strength"),
         )
         labels = self._labels(name, setting)
-        kept = np.flatnonzero(labels >= 0)
+        selection = self.selection(name)
+        if selection is not None:
+            labels = np.where(selection.removed, -1, labels)
+        kept = np.flatnonzero(labels >= 0) if selection is None else selection.selected
         train = self.data.train if len(kept) == len(labels) else self.data.train.take(kept)
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": labels[kept]}
         strength = self._strength(name, setting)
         if strength is not None:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
+        beside: dict[str, Beside] = {}
+        if selection is not None:
+            beside = candidates_beside(self.trainer, selection)
+            options = method_options(self.methods[name], config)
+            kind = self._cross_validation(name).noise
+            found = known_by(selection, kind, self.data.num_classes, options, joined=bool(beside))
+            known |= {key: value for key, value in found.items() if entry.takes(key)}
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
             self.start.need_checkpoint(f"from which {name} starts")
             known["start"] = self.started()[1].variables
-        epochs = config.train.epochs
+        epochs, path = config.train.epochs, self.train[name].path
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
-        state = self.trainer.fit(method, arrays, self.train[name].path, epochs, title=name)
+        state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
         return Trained(method, state, strength, labels, known.get("noise_rate"))
+
+    def select_for(self, name: str) -> None:
+        """Selects the examples that a method is trained on."""
+        select(self.trainer, self.select[name].path, name, self._cross_validation(name))
+
+    def selection(self, name: str) -> Selection | None:
+        """The examples that were selected for a method; None where it is trained on all."""
+        return read_selection(self.select[name].path) if name in self.select else None
+
+    def _cross_validation(self, name: str) -> CrossValidation:
+        selects = self.entries[name].selects
+        assert selects is not None
+        made: CrossValidation = make(
+            selects, chosen=method_options(self.methods[name], self.config)
+        )
+        return made
 
     def _noise_rate(self, name: str) -> float:
         """The share of wrong labels, as a method needs it that was given none."""
@@ -234,7 +271,8 @@ class Artefacts:
     def digest_for(self, folder: StageFolder) -> str:
         """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""
         plain = (self.train[name] for name in self.train if not self.estimates_for(name))
-        if any(folder is other for other in (self.pretrain, self.start, *plain)):
+        without = (self.pretrain, self.start, *self.select.values(), *plain)
+        if any(folder is other for other in without):
             return hashlib.sha256(self.data.digest.encode()).hexdigest()
         return self.digest
 

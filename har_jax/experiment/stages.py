@@ -7,7 +7,7 @@ from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusio
 from har_jax.experiment.artefacts import Artefacts, write
 from har_jax.experiment.build import make_describe
 from har_jax.experiment.pretraining import folders_of
-from har_jax.report.given import given, read_given
+from har_jax.report.given import given, given_by_selection, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
@@ -47,7 +47,10 @@ def run_train(artefacts: Artefacts, name: str) -> None:
         name, trained.method, trained.state, data.train, data.test, *data.others.values()
     )
     if is_first():
-        write_json(folder / "given.json", given(trained.labels, trained.noise_rate, data))
+        told = given(trained.labels, trained.noise_rate, data)
+        if (selection := artefacts.selection(name)) is not None:
+            told |= given_by_selection(selection, data)
+        write_json(folder / "given.json", told)
     results = {"test": test, **dict(zip(data.others, others, strict=True))}
     artefacts.trainer.describe_data(folder)
     write(

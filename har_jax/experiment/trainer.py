@@ -26,6 +26,7 @@ from har_jax.system.files import write_array, write_text
 from har_jax.system.processes import is_first
 from har_jax.train.divergence import diverged
 from har_jax.train.evaluate import Evaluation, Evaluator
+from har_jax.train.feed import Beside
 from har_jax.train.loop import fit
 from har_jax.train.mesh import axis_of, choose_mesh
 
@@ -100,6 +101,7 @@ class Trainer:
         labels: np.ndarray,
         epochs: float,
         *,
+        schedule_epochs: float | None = None,
         reweighting: bool = True,
         known: Mapping[str, Any] | None = None,
     ) -> Method:
@@ -110,6 +112,7 @@ class Trainer:
             self.data.num_classes,
             vocabulary_size=self.data.vocabulary_size,
             epochs=epochs,
+            schedule_epochs=schedule_epochs,
             axis=axis_of(self.mesh),
             reweighting=reweighting,
             known=known,
@@ -123,6 +126,7 @@ class Trainer:
         epochs: float,
         *,
         title: str,
+        beside: Mapping[str, Beside] | None = None,
     ) -> Any:
         # All methods share one seed: they begin alike and see the same batches. What some start
         # from is what plain training comes to.
@@ -137,6 +141,7 @@ class Trainer:
             log_every=config.log_every,
             checkpoint_every=config.checkpoint_every,
             title=title,
+            beside=beside,
             mesh=self.mesh,
             on_nonfinite=config.on_nonfinite,
         )

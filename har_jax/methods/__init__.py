@@ -9,11 +9,13 @@ from har_jax.methods.elr import elr
 from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
+from har_jax.methods.incv import incv
 from har_jax.methods.shared import strengths
 from har_jax.methods.shared.entry import Entry, Setting
 from har_jax.methods.shared.memory import Remembered
 from har_jax.methods.shared.method import Batch, Method, Metrics, Phases, TrainState
 from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
+from har_jax.methods.shared.selecting import CrossValidation
 from har_jax.methods.shared.single_network import (
     Augment,
     LossWeights,
@@ -34,6 +36,7 @@ METHODS: Mapping[str, Entry] = {
     "dmi": Entry(dmi, starts=True, whole_batches=True),
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
+    "incv": Entry(incv, selects=CrossValidation, whole_batches=True),
     "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
 }
 """The methods that a config can name."""
@@ -42,6 +45,7 @@ __all__ = [
     "METHODS",
     "Augment",
     "Batch",
+    "CrossValidation",
     "Entry",
     "LossWeights",
     "Method",
@@ -61,6 +65,7 @@ __all__ = [
     "erm",
     "gce",
     "har",
+    "incv",
     "single_network",
     "uniform",
 ]
