@@ -157,7 +157,8 @@ class Experiment:
         if any(entry.starts for entry in a.entries.values()):
             found.append(_Stage("start", a.start, functools.partial(stages.run_start, a)))
         for name, folder in a.select.items():
-            found.append(_Stage("select", folder, functools.partial(a.select_for, name)))
+            run = functools.partial(stages.run_select, a, name)
+            found.append(_Stage("select", folder, run))
         for name, folder in a.train.items():
             run = functools.partial(stages.run_train, a, name)
             estimate = (a.estimate,) if a.estimates_for(name) else ()

@@ -19,10 +19,10 @@ from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lo
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
 from har_jax.experiment.build import estimates, method_options, wants_noise_rate
-from har_jax.experiment.selection import candidates_beside, known_by, read_selection, select
+from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
-from har_jax.methods import CrossValidation, Method, Setting
+from har_jax.methods import Method, Setting
 from har_jax.options import make
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
@@ -40,6 +40,7 @@ class Trained(NamedTuple):
       strength: ``[n]``, the factor of R of every training example, 0 where nothing is regularized.
       labels: ``[n]``, what it was trained with, -1 of examples that it left out.
       noise_rate: What was estimated for it; None where nothing was.
+      selection: The examples that it was trained on; None of a method that takes all.
     """
 
     method: Method
@@ -47,6 +48,7 @@ class Trained(NamedTuple):
     strength: np.ndarray
     labels: np.ndarray
     noise_rate: float | None
+    selection: Selection | None
 
 
 class Artefacts:
@@ -77,9 +79,7 @@ class Artefacts:
         self.start = self._folder("start", fingerprints.START)
         self.estimate = self._folder("estimate", fingerprints.of_estimate(foreign=self.foreign))
         self.select = {
-            name: self._folder(
-                f"select/{name}", fingerprints.of_selection(value), fingerprints.of_name(value)
-            )
+            name: self._folder(f"select/{name}", fingerprints.of_selection(value))
             for name, value in self.methods.items()
             if self.entries[name].selects is not None
         }
@@ -170,7 +170,7 @@ class Artefacts:
             seed=seeds.derive(config.seed, "strength"),
         )
         labels = self._labels(name, setting)
-        selection = self.selection(name)
+        selection = read_selection(self.select[name].path) if name in self.select else None
         if selection is not None:
             labels = np.where(selection.removed, -1, labels)
         kept = np.flatnonzero(labels >= 0) if selection is None else selection.selected
@@ -183,10 +183,7 @@ class Artefacts:
         beside: dict[str, Beside] = {}
         if selection is not None:
             beside = candidates_beside(self.trainer, selection)
-            options = method_options(self.methods[name], config)
-            kind = self._cross_validation(name).noise
-            found = known_by(selection, kind, self.data.num_classes, options, joined=bool(beside))
-            known |= {key: value for key, value in found.items() if entry.takes(key)}
+            known |= known_by(self.trainer, self.methods[name], selection, joined=bool(beside))
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
@@ -196,23 +193,7 @@ class Artefacts:
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
-        return Trained(method, state, strength, labels, known.get("noise_rate"))
-
-    def select_for(self, name: str) -> None:
-        """Selects the examples that a method is trained on."""
-        select(self.trainer, self.select[name].path, name, self._cross_validation(name))
-
-    def selection(self, name: str) -> Selection | None:
-        """The examples that were selected for a method; None where it is trained on all."""
-        return read_selection(self.select[name].path) if name in self.select else None
-
-    def _cross_validation(self, name: str) -> CrossValidation:
-        selects = self.entries[name].selects
-        assert selects is not None
-        made: CrossValidation = make(
-            selects, chosen=method_options(self.methods[name], self.config)
-        )
-        return made
+        return Trained(method, state, strength, labels, known.get("noise_rate"), selection)
 
     def _noise_rate(self, name: str) -> float:
         """The share of wrong labels, as a method needs it that was given none."""

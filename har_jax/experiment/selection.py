@@ -3,17 +3,17 @@
 import dataclasses
 import pathlib
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from ml_collections import config_dict
 
+from har_jax.config import own
 from har_jax.data import DataError
 from har_jax.data.apart import Parts
 from har_jax.data.splits import IN_ONE_PART
 from har_jax.estimation.cross_validation import (
     AgreementError,
-    Kind,
     Selection,
     candidate_batch_size,
     next_round,
@@ -23,15 +23,25 @@ from har_jax.estimation.cross_validation import (
 )
 from har_jax.estimation.noise_rate import warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample
+from har_jax.experiment.build import method_options
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError
 from har_jax.methods import CrossValidation
+from har_jax.options import make
 from har_jax.system import seeds
 from har_jax.system.files import damaged, read_arrays, write_arrays
 from har_jax.system.processes import is_first
 from har_jax.train.feed import Beside
 
 _FILE = "selection.npz"
+
+
+def cross_validation_of(method: str, config: config_dict.ConfigDict) -> CrossValidation:
+    """How the examples are selected that a method is trained on, by its name in the config."""
+    selects = own.entry_of(method).selects
+    assert selects is not None
+    made: CrossValidation = make(selects, chosen=method_options(method, config))
+    return made
 
 
 def select(trainer: Trainer, path: pathlib.Path, name: str, chosen: CrossValidation) -> None:
@@ -114,29 +124,24 @@ def candidates_beside(trainer: Trainer, selection: Selection) -> dict[str, Besid
 
 
 def known_by(
-    selection: Selection,
-    kind: Kind,
-    num_classes: int,
-    options: Mapping[str, Any],
-    *,
-    joined: bool,
+    trainer: Trainer, method: str, selection: Selection, *, joined: bool
 ) -> dict[str, Any]:
-    """What a method is given that is trained on what was selected.
+    """What a method is given that is trained on what was selected, by the names that it takes.
 
     Args:
-      selection: What was.
-      kind: Of the noise.
-      num_classes: K.
-      options: The method's, as the config says them.
+      trainer: Of the data.
+      method: As the config names it.
+      selection: What was selected.
       joined: Whether candidates come with its batches.
     """
-    rate = noise_rate_of_selected(selection.noise_rate, num_classes, kind)
+    kind = cross_validation_of(method, trainer.config).noise
+    rate = noise_rate_of_selected(selection.noise_rate, trainer.data.num_classes, kind)
     known: dict[str, Any] = {"selected_noise_rate": rate}
     if not joined:
         known["warm_up"] = 1.0
-    elif options.get("warm_up") is None:
+    elif method_options(method, trainer.config).get("warm_up") is None:
         known["warm_up"] = warm_up(selection.noise_rate, kind)
-    return known
+    return {name: value for name, value in known.items() if own.entry_of(method).takes(name)}
 
 
 def _halves(
