@@ -1,9 +1,12 @@
 import contextlib
 import os
+import pathlib
 import signal
 import subprocess
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 from har_jax.train.checkpoints import Checkpoints
@@ -16,6 +19,10 @@ fast = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
 jax.config.update("jax_disable_most_optimizations", fast)
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
+
+
+GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
+OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
 
 
 class Cut(Exception):
@@ -35,6 +42,19 @@ def wide():
     """Computes in float64."""
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture(params=[GOLDEN, OTHERS], ids=["golden", "shared"])
+def golden(request):
+    """Reads what the authors' code of a baseline computes, by its name."""
+    if not request.param.exists():
+        pytest.skip(f"{request.param} is not there")
+
+    def read(name):
+        with np.load(request.param / f"{name}.npz", allow_pickle=False) as file:
+            return {key: jnp.asarray(value) for key, value in file.items()}
+
+    return read
 
 
 @pytest.fixture

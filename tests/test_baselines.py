@@ -1,7 +1,6 @@
 """Steps of the baselines make the updates that their authors' code makes, in float64."""
 
 import functools
-import pathlib
 
 import chex
 import jax
@@ -16,12 +15,11 @@ from har_jax.config import published, recipes
 from har_jax.methods.co_teaching import forget_rate, number_kept
 from har_jax.methods.shared.memory import Remembered, recall, remember
 from har_jax.methods.shared.pair import smallest
+from har_jax.train.feed import Beside
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
 from har_jax.train.optimizer import make_optimizer, make_schedule
 
-GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
-OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
 WITHOUT_STEPS = optax.sgd(1.0)  # whose update is the gradient
 
 
@@ -31,24 +29,6 @@ class Table(nn.Module):
     @nn.compact
     def __call__(self, inputs, *, train):
         return inputs + self.param("shift", nn.initializers.zeros, inputs.shape, inputs.dtype)
-
-
-@pytest.fixture
-def wide():
-    with jax.enable_x64(True):
-        yield
-
-
-@pytest.fixture(params=[GOLDEN, OTHERS], ids=["golden", "shared"])
-def golden(request):
-    if not request.param.exists():
-        pytest.skip(f"{request.param} is not there")
-
-    def read(name):
-        with np.load(request.param / f"{name}.npz", allow_pickle=False) as file:
-            return {key: jnp.asarray(value) for key, value in file.items()}
-
-    return read
 
 
 def close(found, expected):
@@ -185,7 +165,10 @@ MAKE = {
     "dmi": functools.partial(methods.dmi, rate=0.5),
     "co_teaching": functools.partial(methods.co_teaching, noise_rate=0.3, steps_per_epoch=1.0),
     "elr": functools.partial(methods.elr, num_examples=20),
+    "l2rw": methods.l2rw,
+    "mw_net": functools.partial(methods.mw_net, learning_rate=lambda step: 0.1),
 }
+SEES_META = ("l2rw", "mw_net")
 
 
 def batch(size=16):
@@ -194,6 +177,8 @@ def batch(size=16):
         "inputs": jnp.asarray(rng.normal(size=(size, 4)), jnp.float32),
         "labels": jnp.asarray(rng.integers(0, 3, size)),
         "index": jnp.asarray(rng.integers(0, 20, size)),  # some of them twice
+        "meta_inputs": jnp.asarray(rng.normal(size=(size, 4)), jnp.float32),
+        "meta_labels": jnp.arange(size) % 3,
     }
 
 
@@ -223,12 +208,17 @@ def test_microbatches_on_several_devices():
 
 
 @pytest.mark.parametrize(
-    "name", ["dmi", *(pytest.param(n, marks=pytest.mark.slow) for n in ("co_teaching", "elr"))]
+    "name",
+    [
+        "dmi",
+        "mw_net",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("co_teaching", "elr", "l2rw")),
+    ],
 )
 def test_pmap_makes_the_same_steps(name):
     method = MAKE[name](Network(), optax.sgd(0.1), axis="data")
     data = batch()
-    split = jax.tree.map(lambda x: x.reshape(2, 8, *x.shape[1:]), data)
+    split = jax.tree.map(lambda x: x.reshape(2, -1, *x.shape[1:]), data)
     state = method.init(jax.random.key(0), data)
     step = jax.pmap(
         method.step, axis_name="data", in_axes=(None, 0, None), devices=jax.devices()[:2]
@@ -254,7 +244,7 @@ def test_elr_goes_through_a_batch_in_parts_and_keeps_the_last_of_equal_examples(
     assert not np.any(np.delete(state.memory["target"], 7, axis=0))
 
 
-@pytest.mark.parametrize("name", ["dmi", "co_teaching"])
+@pytest.mark.parametrize("name", ["dmi", "co_teaching", "l2rw", "mw_net"])
 def test_what_is_of_a_whole_batch_is_not_cut(name):
     with pytest.raises(
         ValueError, match=rf"{name}: a batch's loss cannot be cut into microbatches=2"
@@ -274,16 +264,24 @@ def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
 
 @pytest.mark.parametrize(
     "name",
-    ["co_teaching", "elr", *(pytest.param(n, marks=pytest.mark.slow) for n in ("gce", "dmi"))],
+    [
+        "co_teaching",
+        "elr",
+        "mw_net",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gce", "dmi", "l2rw")),
+    ],
 )
 def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(tmp_path, cut_after_saving, name):
     make = MAKE.get(name, methods.gce)
-    data = {key: np.asarray(value) for key, value in batch(20).items() if key != "index"}
+    whole_set = {key: np.asarray(value) for key, value in batch(20).items()}
+    data = {key: whole_set[key] for key in ("inputs", "labels")}
+    meta = {key: whole_set[f"meta_{key}"] for key in data}
+    beside = {"meta": Beside(meta, 6)} if name in SEES_META else None
 
     def train(folder):
         method = make(Network(), optax.adam(0.1))
         options = dict(steps=12, batch_size=8, seed=0, log_every=5, checkpoint_every=1)
-        return fit(method, data, tmp_path / folder, title=name, **options)
+        return fit(method, data, tmp_path / folder, title=name, beside=beside, **options)
 
     whole = train("whole")
     cuts = np.sort(np.random.default_rng(0).choice(np.arange(1, 12), 2, replace=False))

@@ -17,6 +17,13 @@ from har_jax.linen.layers import FILTERS, TEXT_FILTERS
 from har_jax.methods import Entry
 from har_jax.options import options, parameters
 
+NO_META = (
+    "learns from examples that are known to be labelled rightly, and there are none: set "
+    "config.data.meta_size, such as 100, where the noise is made by config.data.noise, or give "
+    "some as a split called meta, which a folder or a table can have"
+)
+_HAS_SPLITS = ("folder", "csv")  # of a person's own
+
 
 def reads(network: Callable[..., Any]) -> Kind:
     """What a network reads: ``images`` or ``texts``."""
@@ -48,6 +55,13 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             f"{said} cannot be combined with config.microbatches={parts}: its loss is one of a "
             "whole batch: take 1"
         )
+    _, options = own.options_of_method(name)
+    path = entry.section or f"method.{own.method_name(name)}"
+    chosen = {option: flat[f"{path}.{option}"] for option in options}
+    may_have_meta = flat["data.meta_size"] is not None or flat["data.source"] in _HAS_SPLITS
+    is_own = own.is_own(_selector("data"), flat["data.source"])
+    if entry.sees_meta(chosen) and not (may_have_meta or is_own):
+        raise ConfigError(f"{said} {NO_META}")
     rate = flat.get(f"method.{own.method_name(name)}.noise_rate")
     if isinstance(rate, float) and leaves_nothing(rate, flat["batch_size"]):
         raise ConfigError(

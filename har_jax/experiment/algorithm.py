@@ -115,6 +115,7 @@ class Experiment:
 
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         a = self._artefacts
+        a.need_meta()
         if a.estimates and a.foreign:
             a.check_foreign()
         parts: Sequence[np.ndarray] = ()

@@ -13,12 +13,13 @@ import numpy as np
 from ml_collections import config_dict
 
 from har_jax.config import own
+from har_jax.config.consistency import NO_META
 from har_jax.data import DataError, TrainingData
 from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import estimates, method_options, wants_noise_rate
+from har_jax.experiment.build import estimates, method_options, sees_meta, wants_noise_rate
 from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
@@ -41,6 +42,7 @@ class Trained(NamedTuple):
       labels: ``[n]``, what it was trained with, -1 of examples that it left out.
       noise_rate: What was estimated for it; None where nothing was.
       selection: The examples that it was trained on; None of a method that takes all.
+      meta: How many examples it saw that are known to be labelled rightly.
     """
 
     method: Method
@@ -49,6 +51,7 @@ class Trained(NamedTuple):
     labels: np.ndarray
     noise_rate: float | None
     selection: Selection | None
+    meta: int
 
 
 class Artefacts:
@@ -180,10 +183,10 @@ class Artefacts:
         if strength is not None:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
-        beside: dict[str, Beside] = {}
+        beside = self._beside(name, selection)
         if selection is not None:
-            beside = candidates_beside(self.trainer, selection)
-            known |= known_by(self.trainer, self.methods[name], selection, joined=bool(beside))
+            joined = "candidate" in beside
+            known |= known_by(self.trainer, self.methods[name], selection, joined=joined)
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
@@ -193,7 +196,24 @@ class Artefacts:
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
-        return Trained(method, state, strength, labels, known.get("noise_rate"), selection)
+        meta = len(beside["meta"].data["labels"]) if "meta" in beside else 0
+        return Trained(method, state, strength, labels, known.get("noise_rate"), selection, meta)
+
+    def need_meta(self) -> None:
+        """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
+        for name, value in self.methods.items():
+            if self.data.meta is None and sees_meta(value, self.config):
+                raise DataError(f"{name} {NO_META}")
+
+    def _beside(self, name: str, selection: Selection | None) -> dict[str, Beside]:
+        """What each of a method's batches has beside it."""
+        found = {} if selection is None else candidates_beside(self.trainer, selection)
+        if sees_meta(self.methods[name], self.config):
+            meta = self.data.meta
+            assert meta is not None  # looked at before any stage
+            arrays = {"inputs": meta.inputs, "labels": meta.labels}
+            found["meta"] = Beside(arrays, self.config.batch_size)
+        return found
 
     def _noise_rate(self, name: str) -> float:
         """The share of wrong labels, as a method needs it that was given none."""

@@ -54,7 +54,7 @@ def run_train(artefacts: Artefacts, name: str) -> None:
         name, trained.method, trained.state, data.train, data.test, *data.others.values()
     )
     if is_first():
-        told = given(trained.labels, trained.noise_rate, data)
+        told = given(trained.labels, trained.noise_rate, data, meta=trained.meta)
         if trained.selection is not None:
             told |= given_by_selection(trained.selection, data)
         write_json(folder / "given.json", told)

@@ -10,6 +10,8 @@ from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
 from har_jax.methods.incv import incv
+from har_jax.methods.l2rw import l2rw
+from har_jax.methods.mw_net import mw_net
 from har_jax.methods.shared import strengths
 from har_jax.methods.shared.entry import Entry, Setting
 from har_jax.methods.shared.memory import Remembered
@@ -37,6 +39,8 @@ METHODS: Mapping[str, Entry] = {
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
     "incv": Entry(incv, selects=CrossValidation, whole_batches=True),
+    "l2rw": Entry(l2rw, sees_meta=lambda options: True, whole_batches=True),
+    "mw_net": Entry(mw_net, sees_meta=lambda options: True, whole_batches=True),
     "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
 }
 """The methods that a config can name."""
@@ -66,6 +70,8 @@ __all__ = [
     "gce",
     "har",
     "incv",
+    "l2rw",
+    "mw_net",
     "single_network",
     "uniform",
 ]

@@ -15,7 +15,7 @@ from har_jax.system.files import damaged
 
 
 def given(
-    labels: Int[np.ndarray, " n"], noise_rate: float | None, data: TrainingData
+    labels: Int[np.ndarray, " n"], noise_rate: float | None, data: TrainingData, meta: int = 0
 ) -> dict[str, Any]:
     """What there is to tell of a method, as ``given.json`` has it.
 
@@ -23,13 +23,14 @@ def given(
       labels: What it was trained with, -1 of examples that it left out.
       noise_rate: What was estimated for it; None where nothing was.
       data: Of which it is known which labels are wrong where a protocol made them so.
+      meta: How many examples it saw that are known to be labelled rightly.
 
     Returns:
-      ``noise_rate``; ``left_out`` and ``relabelled``, numbers of examples, with ``precision``, the
-      share of these that are mislabelled, and ``recall``, the share of those that are mislabelled
-      which are among them.
+      ``meta``, where that is not 0; ``noise_rate``; ``left_out`` and ``relabelled``, numbers of
+      examples, with ``precision``, the share of these that are mislabelled, and ``recall``, the
+      share of those that are mislabelled which are among them.
     """
-    told: dict[str, Any] = {}
+    told: dict[str, Any] = {"meta": meta} if meta else {}
     if noise_rate is not None:
         told["noise_rate"] = noise_rate
     changed = labels != data.train.labels

@@ -109,7 +109,12 @@ UNIFORM = "regularizer.uniform_strength"
 _ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tunes=UNIFORM)
 _DRW = (("reweighting.start_epoch", 80.0),)
 _of = functools.partial
-_OTHERS = {"Co-teaching": Row("co_teaching"), "GCE": Row("gce", (("method.gce.q", 0.7),))}
+_OTHERS = {
+    "Co-teaching": Row("co_teaching"),
+    "L2RW": Row("l2rw"),
+    "MW-Net": Row("mw_net"),
+    "GCE": Row("gce", (("method.gce.q", 0.7),)),
+}
 
 
 def _uniform(strength: float) -> Row:
@@ -223,6 +228,9 @@ TABLES: Mapping[str, Table] = {
         columns=(Column("cifar10", "noisy"), Column("cifar10", "clean")),
         rows={
             "ERM": _ERM,
+            "Reweight (MW-Net)": Row("mw_net"),
+            "Reweight (random)": Row("mw_net", (("method.mw_net.weighting", "random"),)),
+            "Reweight (inverse)": Row("mw_net", (("method.mw_net.weighting", "inverse"),)),
             "Unif-reg (optimal)": _TUNED,
             "HAR": _HAR,
             "Adap-reg (random)": Row("har_random"),

@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from har_jax.options import Option, make
+
+Result = TypeVar("Result")
 
 
 def constant(rate: float, total_steps: int, steps_per_epoch: float) -> optax.Schedule:
@@ -114,7 +116,8 @@ def make_schedule(
 ) -> optax.Schedule:
     """The learning rate by step that a config's section describes."""
     choice = SCHEDULES[config["schedule"]]
-    return make(choice, config["learning_rate"], total_steps, steps_per_epoch, chosen=config)
+    rate = config["learning_rate"]
+    return _promoted(make(choice, rate, total_steps, steps_per_epoch, chosen=config))
 
 
 def make_optimizer(
@@ -128,18 +131,16 @@ def make_optimizer(
     schedule = make_schedule(config, total_steps, steps_per_epoch)
     given = {"steps_per_epoch": steps_per_epoch}
     rule = make(OPTIMIZERS[config["name"]], schedule, chosen=config, given=given)
-    return _promoting(optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule))
+    chain = optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule)
+    return optax.GradientTransformation(_promoted(chain.init), _promoted(chain.update))
 
 
-def _promoting(rule: optax.GradientTransformation) -> optax.GradientTransformation:
+def _promoted(fun: Callable[..., Result]) -> Callable[..., Result]:
     """The same under strict promotion of dtypes, where Optax mixes a rate with a count of steps."""
 
-    def promote(fun):
-        @functools.wraps(fun)
-        def call(*args, **kwargs):
-            with jax.numpy_dtype_promotion("standard"):
-                return fun(*args, **kwargs)
+    @functools.wraps(fun)
+    def call(*args: Any, **kwargs: Any) -> Result:
+        with jax.numpy_dtype_promotion("standard"):
+            return fun(*args, **kwargs)
 
-        return call
-
-    return optax.GradientTransformation(promote(rule.init), promote(rule.update))
+    return call

@@ -41,9 +41,13 @@ def fold_in_place(key: PRNGKeyArray, axis: str | None) -> PRNGKeyArray:
 def ranks(values: Float[Array, " b"], axis: str | None) -> Int[Array, " b"]:
     """How many values of the whole batch are smaller than each, or equal and before it."""
     place, _ = place_of(axis)
-    everywhere = values if axis is None else jax.lax.all_gather(values, axis, tiled=True)
-    order = jnp.argsort(jnp.argsort(everywhere)).astype(jnp.int32)
+    order = jnp.argsort(jnp.argsort(whole(values, axis))).astype(jnp.int32)
     return jax.lax.dynamic_slice_in_dim(order, place * len(values), len(values))
+
+
+def whole(values: Float[Array, " b"], axis: str | None) -> Float[Array, " B"]:
+    """The values of the whole batch, in order."""
+    return values if axis is None else jax.lax.all_gather(values, axis, tiled=True)
 
 
 def summed(value: Tree, axis: str | None) -> Tree:
