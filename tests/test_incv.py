@@ -145,11 +145,11 @@ def test_what_comes_with_a_batch():
     assert warm_ups == [0.2, 0.4, 0.4, 0.4]
     oracle = Oracle(np.arange(10), np.arange(10))
     selection = cross_validation.nothing_selected(10)._replace(noise_rate=0.2)
-    given = lambda joined: known_by(oracle, "incv", selection, joined=joined)
-    assert given(True) == {"selected_noise_rate": pytest.approx(0.04 / 0.68), "warm_up": 0.4}
-    assert given(False)["warm_up"] == 1.0
+    given = lambda *beside: known_by(oracle, "incv", selection, dict.fromkeys(beside))
+    assert given("candidate") == {"selected_noise_rate": pytest.approx(0.04 / 0.68), "warm_up": 0.4}
+    assert given()["warm_up"] == 1.0
     oracle.config.method.incv.warm_up = 0.1
-    assert "warm_up" not in given(True)
+    assert "warm_up" not in given("candidate")
 
 
 class Network(nn.Module):

@@ -185,8 +185,7 @@ class Artefacts:
         known: dict[str, Any] = {}
         beside = self._beside(name, selection)
         if selection is not None:
-            joined = "candidate" in beside
-            known |= known_by(self.trainer, self.methods[name], selection, joined=joined)
+            known |= known_by(self.trainer, self.methods[name], selection, beside)
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():

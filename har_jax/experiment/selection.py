@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -124,7 +125,7 @@ def candidates_beside(trainer: Trainer, selection: Selection) -> dict[str, Besid
 
 
 def known_by(
-    trainer: Trainer, method: str, selection: Selection, *, joined: bool
+    trainer: Trainer, method: str, selection: Selection, beside: Mapping[str, Beside]
 ) -> dict[str, Any]:
     """What a method is given that is trained on what was selected, by the names that it takes.
 
@@ -132,12 +133,12 @@ def known_by(
       trainer: Of the data.
       method: As the config names it.
       selection: What was selected.
-      joined: Whether candidates come with its batches.
+      beside: What its batches have beside them; without candidates there is nothing to warm up for.
     """
     kind = cross_validation_of(method, trainer.config).noise
     rate = noise_rate_of_selected(selection.noise_rate, trainer.data.num_classes, kind)
     known: dict[str, Any] = {"selected_noise_rate": rate}
-    if not joined:
+    if "candidate" not in beside:
         known["warm_up"] = 1.0
     elif method_options(method, trainer.config).get("warm_up") is None:
         known["warm_up"] = warm_up(selection.noise_rate, kind)
