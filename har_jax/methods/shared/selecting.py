@@ -12,10 +12,10 @@ class CrossValidation:
 
     noise: Annotated[
         Literal["symmetric", "asymmetric"],
-        Option("what is taken for it: of symmetric noise, examples are removed"),
+        Option("the kind that is expected; of symmetric noise, examples are removed for good"),
     ] = "asymmetric"
     rounds: Annotated[int, Option("of selection, each of two models", ge=1, le=100)] = 4
     share: Annotated[
         float,
-        Option("of config.train.epochs, that each of these models is trained for", gt=0, le=1),
+        Option("of config.train.epochs that each of these models is trained for", gt=0, le=1),
     ] = 0.25
