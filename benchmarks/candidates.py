@@ -41,11 +41,15 @@ class Setup:
 
     def batch(self) -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
+        images = lambda: rng.normal(size=(self.batch_size, 32, 32, 3)).astype(np.float32)
+        labels = lambda: rng.integers(10, size=self.batch_size).astype(np.int32)
         return {
-            "inputs": rng.normal(size=(self.batch_size, 32, 32, 3)).astype(np.float32),
-            "labels": rng.integers(10, size=self.batch_size).astype(np.int32),
+            "inputs": images(),
+            "labels": labels(),
             "strength": rng.uniform(0, 0.1, size=self.batch_size).astype(np.float32),
             "index": np.arange(self.batch_size, dtype=np.int32),
+            "meta_inputs": images(),
+            "meta_labels": labels(),
         }
 
     def candidates(self) -> dict[str, np.ndarray]:

@@ -22,7 +22,7 @@ import numpy as np
 from absl import app, flags, logging
 
 from configs import digits
-from har_jax.config import recipes, validate
+from har_jax.config import own, recipes, validate
 from har_jax.experiment.algorithm import Experiment
 from har_jax.system.files import write_json
 
@@ -68,7 +68,8 @@ def main(_):
     for seed in range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value):
         for variant in variants:
             means = run(seed, variant)
-            for name, label in (("erm", "erm"), (variant.method, variant.label)):
+            names = {"erm": "erm", own.method_name(variant.method): variant.label}
+            for name, label in names.items():
                 accuracies.setdefault(label, {})[seed] = {
                     part: 100 * mean["test_accuracy"] for part, mean in means[name].items()
                 }

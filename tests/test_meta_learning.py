@@ -14,7 +14,9 @@ from har_jax import losses, methods
 from har_jax.methods.mw_net import COLLECTION
 from har_jax.methods.shared.meta import Linearized
 from har_jax.models.layers.convolution import conv3x3
-from har_jax.train.mesh import AXIS, data_mesh
+from har_jax.train.feed import Beside
+from har_jax.train.loop import fit
+from har_jax.train.mesh import AXIS, axis_of, data_mesh
 from tests.test_baselines import Network, batch, close, two_steps
 
 KEY = jax.random.key(0)
@@ -270,3 +272,18 @@ def test_weights_of_a_batch_are_those_of_all_devices(options):
     make = functools.partial(MAKE["mw_net"], Network(), optax.sgd(0.1), **options)
     one, several = two_steps(make(), data), two_steps(make(axis=AXIS), data, mesh)
     chex.assert_trees_all_close(several, one, rtol=2e-4, atol=1e-5)
+
+
+def test_a_run_with_examples_beside_its_batches_is_the_same_on_several_devices(tmp_path):
+    every = {key: np.asarray(value) for key, value in batch(20).items()}
+    data = {key: every[key] for key in ("inputs", "labels")}
+    beside = {"meta": Beside({key: every[f"meta_{key}"] for key in data}, 6)}
+    options = dict(steps=4, batch_size=8, seed=0, log_every=2, checkpoint_every=4, beside=beside)
+
+    def train(count):
+        mesh = data_mesh(jax.devices()[:count])
+        method = MAKE["mw_net"](Network(), optax.sgd(0.1), axis=axis_of(mesh))
+        folder = tmp_path / str(count)
+        return fit(method, data, folder, title=str(count), mesh=mesh, **options)
+
+    chex.assert_trees_all_close(train(2), train(1), rtol=2e-4, atol=1e-5)

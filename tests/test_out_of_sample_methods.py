@@ -95,6 +95,10 @@ def test_what_was_given_is_told(tmp_path):
         "confident_learning: 2 left out and 1 relabelled of the training examples: 33% of these "
         "are mislabelled, and 50% of all that are mislabelled are among them",
     ]
+    assert list(lines({"l2rw": {"meta": 100}})) == [
+        "l2rw learned from 100 examples that are known to be labelled rightly, beside the training "
+        "set"
+    ]
     assert read_given(tmp_path) == {}
     (tmp_path / "given.json").write_text(json.dumps(told["co_teaching"]))
     assert read_given(tmp_path) == {"noise_rate": 0.25}

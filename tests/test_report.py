@@ -2,6 +2,8 @@
 
 import csv
 import dataclasses
+import html.parser
+import re
 import time
 
 import numpy as np
@@ -9,9 +11,13 @@ import pytest
 
 from har_jax.data import Examples
 from har_jax.data.protocol import TrainingData
+from har_jax.methods import METHODS
+from har_jax.report import figures, styles
+from har_jax.report.comparison import FEW
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
 from har_jax.report.selection import MOST, as_csv, shown
+from har_jax.report.styles import styles_of
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
 
@@ -165,3 +171,162 @@ def test_groups_are_counted_as_by_hand():
         right = evaluation["test_prediction"][rows] == labels[rows]
         assert group["methods"]["har"]["test_accuracy"] == np.mean(right)
         assert (group["n"], group["test_n"]) == (3, 5)
+
+
+ELEVEN = (
+    *("erm", "uniform", "har", "gce", "dmi", "co_teaching", "elr", "confident_learning"),
+    *("one_of_another_program", "l2rw", "mw_net"),
+)
+
+
+class Tables(html.parser.HTMLParser):
+    """The cells of each table of a page, as ``(width, classes, text)``; every tag is closed."""
+
+    CLOSED = ("html", "head", "body", "style", "div", "table", "tr", "th", "td", "p", "ul", "li")
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.tables = [], []
+        self.feed(page)
+        assert not self.open
+
+    def handle_starttag(self, tag, attributes):
+        if tag in self.CLOSED:
+            self.open.append(tag)
+        if tag == "table":
+            assert self.open[-2] == "div"  # which scrolls
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            given = dict(attributes)
+            self.tables[-1][-1].append([int(given.get("colspan", 1)), given.get("class"), ""])
+
+    def handle_endtag(self, tag):
+        if tag in self.CLOSED:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if {"td", "th"} & set(self.open):
+            self.tables[-1][-1][-1][-1] += data
+
+
+def page_of(path, inputs):
+    write_page(path / "index.html", inputs, summarize(inputs))
+    return (path / "index.html").read_text()
+
+
+OF_TWO = """\
+group                 n  mislabelled  strength erm  strength har  accuracy erm  accuracy har
+--------------------------------------------------------------------------------------------
+class 0 (rare)        3            0         0.461         0.680         100.0         100.0
+class 1 (noisy)       3            0         0.562         0.722          60.0          40.0
+--------------------------------------------------------------------------------------------
+mean of all groups                           0.511         0.701          80.0          70.0
+mean of noisy groups                         0.562         0.722          60.0          40.0
+mean of rare groups                          0.461         0.680         100.0         100.0
+mean of clean groups                         0.461         0.680         100.0         100.0"""
+
+
+def test_a_table_of_few_methods_has_a_row_for_each_group():
+    assert format_table(summarize(many(2, estimated=False))) == OF_TWO
+    assert "class 0" in format_table(summarize(many(2, ELEVEN[:FEW])))
+
+
+@pytest.mark.parametrize("count", [FEW + 1, len(ELEVEN)])
+def test_a_table_of_many_methods_has_a_row_for_each(count):
+    results = summarize(many(10, ELEVEN[:count]))
+    lines = format_table(results).splitlines()
+    assert max(map(len, lines)) <= 110
+    assert tuple(line.split()[0] for line in lines[2:-2]) == ELEVEN[:count]
+    assert "index.html and groups.csv" in lines[-1]
+    shares = [mean["noisy"]["test_accuracy"] for mean in results["means"].values()]
+    noisy, gain = (lines[0].index(head) + len(head) for head in (" noisy", "gain noisy"))
+    for line, share in zip(lines[2:-2], shares, strict=True):
+        assert line[:noisy].endswith(f" {100 * share:.1f}")
+        points = 100 * (share - shares[0])
+        assert line.startswith("erm") or float(line[:gain].split()[-1]) == pytest.approx(points)
+
+
+def test_a_page_of_many_methods_compares_them_in_a_table(tmp_path):
+    inputs = dataclasses.replace(many(10, ELEVEN), given={"l2rw": {"meta": 100}})
+    results = summarize(inputs)
+    methods, groups, _ = Tables(page_of(tmp_path, inputs)).tables
+    texts = [[text for _, _, text in row] for row in methods]
+    assert [row[0] for row in texts] == ["method", *ELEVEN]
+    seen = dict(zip(ELEVEN, [row[-1] for row in texts[1:]], strict=True))
+    assert texts[0][-1] == "clean labels seen"
+    assert seen == {**dict.fromkeys(ELEVEN, "0"), "l2rw": "100"}
+    column = texts[0].index("rare")
+    means = {name: mean["rare"]["test_accuracy"] for name, mean in results["means"].items()}
+    assert [row[column] for row in texts[1:]] == [f"{100 * means[name]:.1f}" for name in ELEVEN]
+    best = {row[0][-1] for row in methods if row[column][1] == "best"}
+    assert best == {name for name in ELEVEN if means[name] == max(means.values())}
+    for table in (methods, groups):
+        assert len({sum(width for width, _, _ in row) for row in table}) == 1
+    assert [text for _, _, text in groups[0] if text] == ["strength", "accuracy"]
+    assert [text for _, _, text in groups[1]][-len(ELEVEN) :] == [*ELEVEN]
+
+
+def test_a_page_of_few_methods_says_what_was_gained(tmp_path):
+    inputs = dataclasses.replace(many(10), given={"har": {"meta": 100}})
+    page = page_of(tmp_path, inputs)
+    assert len(Tables(page).tables) == 2  # of groups, and of folds
+    assert page.count("<li>har against erm, ") == 4
+    assert "<th>accuracy erm</th><th>accuracy har</th>" in page
+    said = "har learned from 100 examples that are known to be labelled rightly, beside the"
+    assert said in page
+
+
+def test_the_page_of_many_methods_has_their_accuracies_on_other_tests(tmp_path):
+    inputs = many(10, ELEVEN)
+    for evaluation in inputs.evaluations.values():
+        evaluation["far_prediction"] = evaluation["test_prediction"]
+        evaluation["far_top5"] = np.ones(50, int)
+    data = dataclasses.replace(inputs.data, others={"far": inputs.data.test})
+    methods = Tables(page_of(tmp_path, dataclasses.replace(inputs, data=data))).tables[0]
+    heads = [text for _, _, text in methods[0]]
+    assert heads[-2:] == ["far top-1", "far top-5"]
+    assert all(row[-2][-1] == row[heads.index("all")][-1] for row in methods[1:])
+    assert all(row[-1][1:] == ["best", "100.0"] for row in methods[1:])
+
+
+def test_methods_look_different_and_the_same_in_every_report(monkeypatch):
+    others = [f"own:{index}" for index in range(28 - len(METHODS))]
+    looks = styles_of(others)
+    assert len({(style.color, style.dashes) for style in looks.values()}) == 28
+    assert len({(style.color, style.hatch) for style in looks.values()}) == 28
+    assert len({style.color for style in list(looks.values())[:14]}) == 14
+    before = styles_of(())
+    monkeypatch.setattr(styles, "METHODS", {**METHODS, "appended": None})
+    assert before.items() < styles_of(reversed(METHODS)).items()
+
+
+def size_of(figure):
+    lengths = re.search(r'viewBox="0 0 (\S+) (\S+)"', figure).groups()
+    return [float(length) / 72 for length in lengths]  # in inches
+
+
+@pytest.mark.parametrize(("methods", "legends"), [(ELEVEN[:2], 2), (ELEVEN, 1)])
+def test_figures_fit_a_page(methods, legends):
+    inputs = many(20, methods)
+    record = dict.fromkeys(("epoch", "accuracy", "loss", "norm", "rate", "weight"), 1.0)
+    histograms = figures.loss_histograms(inputs)
+    curves = figures.training_curves({method: [record] for method in methods}, methods)
+    bars = figures.accuracies(inputs, summarize(inputs))
+    for drawn in (histograms, curves):
+        assert size_of(drawn)[0] <= 16
+    assert size_of(curves)[1] == 6  # five panels, in two rows
+    assert histograms.count('id="legend_') == legends
+    assert bars.count('id="legend_') == 1
+    assert size_of(bars)[0] == (11 if len(methods) > FEW else 18)
+
+
+def test_a_legend_of_many_runs_is_not_cut_off():
+    runs = [*(f"pretrain_{fold}" for fold in range(10)), *ELEVEN]
+    drawn = figures.training_curves({run: [{"epoch": 1.0, "loss": 1.0}] for run in runs}, ELEVEN)
+    frame = re.search(r'id="legend_.*?<path d="([^"]*)"', drawn, re.DOTALL).group(1)
+    corners = np.array(re.findall(r"(-?[\d.]+) (-?[\d.]+)", frame), float) / 72
+    assert len(corners) > 3
+    assert np.all(corners >= 0)
+    assert np.all(corners <= size_of(drawn))

@@ -1,19 +1,28 @@
 """The report's figures, as SVG text."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from har_jax.methods import METHODS
+from har_jax.report.comparison import are_many
 from har_jax.report.results import Inputs, kinds_of_examples
+from har_jax.report.styles import Style, styles_of
 from har_jax.system import interruption
 
-_KINDS = {"clean": "#4c72b0", "rare": "#dd8452", "noisy": "#c44e52"}
-_PRETRAINED = "#999999"
+_KINDS = {"clean": "#0072b2", "rare": "#e69f00", "noisy": "#882255"}
+_PRETRAINED = Style("#999999")
 _SMALLEST_LOSS = 1e-4
+_BY_GROUP = "by group; * has noisy labels"
+_IN_A_ROW = 4  # panels
+_ENTRIES_IN_AN_INCH = 4  # of a legend, below one another
+_MOST_BARS = 66  # in a row of the figure of accuracies, where methods are many
 
 
 def loss_histograms(inputs: Inputs) -> str:
@@ -29,66 +38,123 @@ def loss_histograms(inputs: Inputs) -> str:
     everything = np.arange(len(inputs.data.train))
     for method, evaluation in inputs.evaluations.items():
         panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
-    figure = Figure(figsize=(4 * len(panels), 3), layout="constrained")
-    bins = np.geomspace(_SMALLEST_LOSS, 20, 40)
-    for axes, (title, (loss, rows)) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True
-    ):
+    figure, places = _panels(len(panels))
+    bins = np.geomspace(_SMALLEST_LOSS, 20, 40).tolist()
+    drawn: dict[str, Any] = {}
+    for axes, (title, (loss, rows)) in zip(places, panels.items(), strict=True):
         for kind, members in kinds.items():
             shown = loss[members[rows] & np.isfinite(loss)]  # of what could be read
             shown = np.clip(shown, bins[0], bins[-1])
             if len(shown):
                 shares = np.full(len(shown), 1 / len(shown))
-                axes.hist(shown, bins, weights=shares, alpha=0.6, label=kind, color=_KINDS[kind])
+                _, _, drawn[kind] = axes.hist(
+                    shown, bins, weights=shares, alpha=0.6, label=kind, color=_KINDS[kind]
+                )
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
         axes.xaxis.set_major_formatter("{x:g}")
-        axes.legend()
+    _legend(figure, places, drawn, once=are_many(inputs.evaluations))
     return svg(figure)
 
 
 def training_curves(
-    metrics: Mapping[str, Sequence[Mapping[str, float]]], methods: Iterable[str]
+    metrics: Mapping[str, Sequence[Mapping[str, float]]], methods: Collection[str]
 ) -> str:
     """Every metric of every run, of methods and of pre-trained models, over the epochs."""
     names = sorted({name for records in metrics.values() for record in records for name in record})
     left_out = ("step", "epoch", "peak_ratio", "peak_norm", "peak_example")
     names = [name for name in names if name not in left_out]
     labels = {"norm": "mean R"}
-    colors = _colors(methods)
-    figure = Figure(figsize=(4 * len(names), 3), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    styles, many = styles_of(methods), are_many(methods)
+    figure, places = _panels(len(names))
+    drawn: dict[str, Any] = {}
+    for axes, name in zip(places, names, strict=True):
         for run, records in metrics.items():
-            color = colors.get(run, _PRETRAINED)
+            style = styles.get(run, _PRETRAINED)
             points = [(r["epoch"], r[name]) for r in records if name in r]
             if points:
-                axes.plot(*zip(*points, strict=True), label=run, marker=".", color=color)
+                [drawn[run]] = axes.plot(
+                    *zip(*points, strict=True),
+                    label=run,
+                    color=style.color,
+                    linestyle=style.dashes,
+                    marker=".",
+                    markevery=[-1] if many else None,  # a mark at each point hides dashes
+                )
         axes.set(title=labels.get(name, name), xlabel="epoch")
-        axes.legend()
+    _legend(figure, places, drawn, once=many)
     return svg(figure)
 
 
-def accuracies(inputs: Inputs, results: Mapping) -> str:
-    """Test accuracy of each method by group."""
+def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
+    """Test accuracy of each method by group; of many methods in as many rows as it takes."""
     groups, methods = results["groups"], list(inputs.evaluations)
-    figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
-    axes = figure.subplots()
-    width, colors = 0.8 / len(methods), _colors(methods)
+    if not are_many(methods):
+        figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
+        axes = figure.subplots()
+        axes.set(ylabel="accuracy (%)", title=_BY_GROUP)
+        _bars(axes, groups, methods)
+        axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
+        return svg(figure)
+    count = math.ceil(len(groups) * len(methods) / _MOST_BARS)
+    length = math.ceil(len(groups) / count)
+    rows = [groups[begin : begin + length] for begin in range(0, len(groups), length)]
+    figure = Figure(figsize=(11, 2.4 * len(rows)), layout="constrained")
+    places = list(figure.subplots(len(rows), 1, squeeze=False, sharey=True).flat)
+    for axes, row in zip(places, rows, strict=True):
+        axes.set(ylabel="accuracy (%)", xlim=(-0.2, length))
+        drawn = _bars(axes, row, methods)
+    places[0].set(title=_BY_GROUP)
+    _legend(figure, places, drawn, once=True)
+    return svg(figure)
+
+
+def _bars(
+    axes: Axes, groups: Sequence[Mapping[str, Any]], methods: Sequence[str]
+) -> dict[str, Any]:
+    """One for each group and method; gives those of each method."""
+    width, styles, drawn = 0.8 / len(methods), styles_of(methods), {}
     for shift, method in enumerate(methods):
         shares = [g["methods"][method]["test_accuracy"] for g in groups]
         heights = [np.nan if share is None else 100 * share for share in shares]
         left = np.arange(len(groups)) + shift * width
-        axes.bar(left, heights, width, label=method, color=colors[method])
+        style = styles[method]
+        drawn[method] = axes.bar(
+            left,
+            heights,
+            width,
+            label=method,
+            color=style.color,
+            hatch=style.hatch,
+            edgecolor="white",  # of hatches
+            linewidth=0,
+        )
     names = [g["name"] + ("*" if g["noisy"] else "") for g in groups]
     axes.set_xticks(np.arange(len(groups)) + 0.4 - width / 2, names)
-    axes.set(ylabel="accuracy (%)", title="by group; * has noisy labels")
-    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
-    return svg(figure)
+    return drawn
 
 
-def _colors(methods: Iterable[str]) -> dict[str, str]:
-    """One for each method, which is the same in every report for those of this program."""
-    known = dict.fromkeys((*METHODS, *methods))
-    return {name: f"C{index}" for index, name in enumerate(known)}
+def _panels(count: int) -> tuple[Figure, list[Axes]]:
+    """So many, in rows of a few."""
+    columns = min(count, _IN_A_ROW)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(4 * columns, 3 * rows), layout="constrained")
+    places = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for spare in places[count:]:
+        spare.remove()
+    return figure, places[:count]
+
+
+def _legend(
+    figure: Figure, places: Sequence[Axes], drawn: Mapping[str, Artist], *, once: bool
+) -> None:
+    """What was drawn, by its names: in each panel, or once, beside them, as high as it takes."""
+    if once:
+        least = len(drawn) / _ENTRIES_IN_AN_INCH
+        figure.set_figheight(max(figure.get_figheight(), least))
+        figure.legend(drawn.values(), drawn.keys(), loc="outside right upper")
+        return
+    for axes in places:
+        axes.legend()
 
 
 def svg(figure: Figure) -> str:

@@ -107,6 +107,11 @@ def lines(every: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     for method, told in every.items():
         if "noise_rate" in told:
             yield f"{method} was given a noise rate of {100 * told['noise_rate']:.1f}%, estimated"
+        if "meta" in told:
+            yield (
+                f"{method} learned from {told['meta']} examples that are known to be labelled "
+                "rightly, beside the training set"
+            )
         if "left_out" in told:
             numbers = (("left_out", "left out"), ("relabelled", "relabelled"))
             shown = " and ".join(f"{told[key]} {word}" for key, word in numbers if told[key])

@@ -1,13 +1,21 @@
 """The report as one HTML page that needs no other file."""
 
+import itertools
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jinja2
 
 from har_jax.report import figures
+from har_jax.report.comparison import (
+    Column,
+    are_many,
+    clean_labels_seen,
+    compared,
+    on_other_tests,
+)
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
@@ -22,7 +30,9 @@ _EVALUATED = {
 
 def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -> None:
     """Writes the page, made of ``page.html``, in which all but the figures is escaped."""
+    methods = _methods(results)
     results, left_out = shown(results)
+    head, *groups = rows_of(results)
     template = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=True,
@@ -30,9 +40,13 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         keep_trailing_newline=True,
     ).get_template("page.html")
     page = template.render(
-        title=f"{' and '.join(inputs.evaluations)} on {inputs.config['data.source']}",
+        title=f"{_title(inputs.evaluations)} on {inputs.config['data.source']}",
+        methods=methods,
+        clean_labels=clean_labels_seen(results),
+        first=next(iter(inputs.evaluations)),
         gains=_gains(results),
-        groups=rows_of(results),
+        groups=([cell[-1] if methods else " ".join(cell) for cell in head], *groups),
+        over=_over(head) if methods else [],
         evaluated=_EVALUATED[inputs.config["data.evaluate_on"]],
         left_out=left_out,
         folds=_folds(results),
@@ -47,6 +61,23 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         },
     )
     write_text(path, page)
+
+
+def _title(methods: Collection[str]) -> str:
+    return f"{len(methods)} methods" if are_many(methods) else " and ".join(methods)
+
+
+def _methods(results: Mapping[str, Any]) -> list[Column]:
+    """The table of methods, where they are many."""
+    if not are_many(results["means"]):
+        return []
+    return [*compared(results), *on_other_tests(results), *clean_labels_seen(results)]
+
+
+def _over(head: Sequence[Sequence[str]]) -> list[tuple[str, int]]:
+    """What methods' names in the head stand under, and how many of them; not of the first cell."""
+    what = [cell[0] if len(cell) > 1 else "" for cell in head[1:]]
+    return [(name, len(list(same))) for name, same in itertools.groupby(what)]
 
 
 def _gains(results: Mapping[str, Any]) -> list[str]:

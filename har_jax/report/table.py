@@ -1,22 +1,24 @@
-"""The report as a table of plain text."""
+"""The report as tables of plain text."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from har_jax.report.comparison import are_many, compared, number, parts_of, percent
 from har_jax.report.selection import shown
 
 
-def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int]:
+def rows_of(results: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[list[str]], int]:
     """The table's head, its rows, and how many of these are groups, before the means.
 
-    What only a protocol that corrupts labels knows is left out where there is none.
+    A cell of the head is what the column has, and of which method, if it is one's. What only a
+    protocol that corrupts labels knows is left out where there is none.
     """
     methods = list(results["means"])
     regularized = [m for m in methods if results["means"][m]["all"]["strength"]]
     estimated = any(group["tau"] is not None for group in results["groups"])
     smoothed = any(group["noise"] != group["validation_error"] for group in results["groups"])
     corrupted = any(group["noisy"] or group["mislabelled"] for group in results["groups"])
-    head = [
+    names = [
         "group",
         "n",
         *(["mislabelled"] if corrupted else []),
@@ -24,26 +26,25 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int
         *(["I"] if smoothed else []),
         *(["tau"] if estimated else []),
     ]
-    blanks = [""] * (len(head) - 1)
-    head += [f"strength {method}" for method in regularized]
-    head += [f"accuracy {method}" for method in methods]
+    blanks = [""] * (len(names) - 1)
+    head: list[tuple[str, ...]] = [(name,) for name in names]
+    head += [("strength", method) for method in regularized]
+    head += [("accuracy", method) for method in methods]
     rows = []
     for group in results["groups"]:
         marks = [mark for mark in ("noisy", "rare") if group[mark]]
         name = f"{group['name']} ({', '.join(marks)})" if marks else group["name"]
         row = [name, str(group["n"]), *([str(group["mislabelled"])] if corrupted else [])]
         if estimated:
-            row += [_error(group), *([_percent(group["noise"])] if smoothed else [])]
-            row += [_number(group["tau"])]
-        row += [_number(group["methods"][m]["strength"]) for m in regularized]
-        row += [_percent(group["methods"][method]["test_accuracy"]) for method in methods]
+            row += [_error(group), *([percent(group["noise"])] if smoothed else [])]
+            row += [number(group["tau"])]
+        row += [number(group["methods"][m]["strength"]) for m in regularized]
+        row += [percent(group["methods"][method]["test_accuracy"]) for method in methods]
         rows.append(row)
-    for part, mean in next(iter(results["means"].values())).items():
-        if mean["strength"] is None or (part == "clean" and not corrupted):
-            continue
+    for part in parts_of(results):
         row = [f"mean of {part} groups", *blanks]
-        row += [_number(results["means"][m][part]["strength"]) for m in regularized]
-        row += [_percent(results["means"][method][part]["test_accuracy"]) for method in methods]
+        row += [number(results["means"][m][part]["strength"]) for m in regularized]
+        row += [percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)
     return head, rows, len(results["groups"])
 
@@ -60,16 +61,35 @@ def fold_rows(results: Mapping[str, Any]) -> list[list[str]]:
 
 
 def format_table(results: Mapping[str, Any]) -> str:
-    """Lays the table out for a terminal; accuracies and errors are in percent."""
+    """Lays the table out for a terminal; accuracies and errors are in percent.
+
+    It has a row for each group, or for each method where these are many.
+    """
+    if are_many(results["means"]):
+        return _table_of_methods(results)
     results, left_out = shown(results)
     head, rows, groups = rows_of(results)
-    widths = [max(len(row[column]) for row in [head, *rows]) for column in range(len(head))]
-    line = "-" * (sum(widths) + 2 * (len(widths) - 1))
-    layout = [_line(head, widths), line]
-    layout += [_line(row, widths) for row in rows[:groups]]
-    layout += [line, *(_line(row, widths) for row in rows[groups:])]
-    layout += [left_out] if left_out else []
-    return "\n".join(layout)
+    lines = _lay_out([" ".join(cell) for cell in head], rows, groups)
+    return "\n".join([*lines, *([left_out] if left_out else [])])
+
+
+def _table_of_methods(results: Mapping[str, Any]) -> str:
+    columns = compared(results)
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    first = next(iter(results["means"]))
+    said = (
+        f"mean accuracy of groups, in percent, and gain over {first}, in points; "
+        "groups are in index.html and groups.csv"
+    )
+    return "\n".join([*_lay_out([column.head for column in columns], rows, len(rows)), said])
+
+
+def _lay_out(head: Sequence[str], rows: Sequence[Sequence[str]], above: int) -> list[str]:
+    """Lines, with one of dashes behind the head, and behind so many rows."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    dashes = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    lines = [_line(row, widths) for row in rows]
+    return [_line(head, widths), dashes, *lines[:above], dashes, *lines[above:]]
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
@@ -77,15 +97,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "  ".join([first[0].ljust(first[1]), *(cell.rjust(width) for cell, width in rest)])
 
 
-def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.1f}"
-
-
 def _error(group: Mapping[str, Any]) -> str:
     spread = group["validation_standard_error"]
-    error = _percent(group["validation_error"])
-    return error if spread is None else f"{error} ± {_percent(spread)}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    error = percent(group["validation_error"])
+    return error if spread is None else f"{error} ± {percent(spread)}"
