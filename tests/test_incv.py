@@ -296,6 +296,21 @@ def test_a_run_that_is_cut_in_both_phases_comes_to_the_same_bits(tmp_path, cut_a
     assert records[0] == records[1]
 
 
+def test_a_dispatch_of_many_steps_goes_through_both_phases(tmp_path):
+    rows = batch(size=20, candidates=12)
+    data = own_rows(rows)
+    beside = {"candidate": Beside({name: rows[f"candidate_{name}"] for name in data}, 4)}
+    options = dict(steps=8, batch_size=8, seed=0, log_every=8, checkpoint_every=8, title="incv")
+    one, two, many = (
+        fit(
+            make(), data, tmp_path / str(most), beside=beside, steps_per_dispatch=most, **options
+        ).variables
+        for most in (1, 2, 8)
+    )
+    chex.assert_trees_all_equal(two, many)
+    chex.assert_trees_all_close(one, many, rtol=1e-3, atol=1e-4)
+
+
 class Oracle:
     """Stands for what trains: its models predict the true labels, but for some examples."""
 

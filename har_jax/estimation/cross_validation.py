@@ -6,20 +6,17 @@ and on one half predicts the other half, whose examples are selected where the p
 label.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from har_jax.estimation.out_of_sample import OutOfSample
-
-Kind = Literal["symmetric", "asymmetric"]
-"""Of noise: wrong labels of every class, or of one for each class."""
+from har_jax.methods.shared.selecting import KindOfNoise
 
 _STEP = 1e-3  # of noise rates, as far apart as the authors' code looks at them
 _MOST_REMOVED = 2.0  # for each example that is selected
-_MUCH = 0.6  # noise, with which more rounds of training are made before candidates join
-_GRADUAL_EPOCHS = 10
+_MUCH = 0.6  # noise, with which candidates join later
 
 
 class AgreementError(ValueError):
@@ -73,8 +70,8 @@ def noise_rate_by_agreement(agreement: float, num_classes: int) -> float:
 
     A model that has learned the noise itself agrees with a label that it did not see with
     probability :math:`(1-\varepsilon)^2 + \varepsilon^2/(K-1)`, where noise is symmetric
-    (theorem 1 of Chen et al. 2019). Their code asks for no other kind here. It looks at rates in
-    steps of 0.001 and takes the first from which on less would be agreed with.
+    (theorem 1 of Chen et al. 2019). Their code takes this formula whatever the noise is, looks at
+    rates in steps of 0.001, and takes the first at which it gives no more than was found.
 
     Args:
       agreement: The share of labels that are predicted by a model that was not trained on them.
@@ -109,7 +106,7 @@ def discard_ratio(noise_rate: float) -> float:
     return min(_MOST_REMOVED, noise_rate / (1 - noise_rate))
 
 
-def noise_rate_of_selected(noise_rate: float, num_classes: int, kind: Kind) -> float:
+def noise_rate_of_selected(noise_rate: float, num_classes: int, kind: KindOfNoise) -> float:
     r"""The noise rate among examples whose label is predicted.
 
     Args:
@@ -157,7 +154,7 @@ def next_round(
     said: OutOfSample,
     labels: Int[np.ndarray, " n"],
     num_classes: int,
-    kind: Kind,
+    kind: KindOfNoise,
 ) -> Selection:
     """What becomes of the examples in a round.
 
@@ -206,6 +203,6 @@ def candidate_batch_size(candidates: int, selected: int, batch_size: int) -> int
     return min(candidates * batch_size // selected, batch_size // 2)
 
 
-def warm_up(noise_rate: float, kind: Kind) -> float:
+def warm_up(noise_rate: float, kind: KindOfNoise) -> float:
     """The share of training before candidates join: 40 of the authors' 200 epochs, or 80."""
     return 0.4 if kind == "asymmetric" or noise_rate > _MUCH else 0.2
