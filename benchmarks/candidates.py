@@ -52,6 +52,11 @@ class Setup:
             "meta_labels": labels(),
         }
 
+    def candidates(self) -> dict[str, np.ndarray]:
+        """Rows beside the batch, as many as INCV takes at most."""
+        rows = self.batch_size // 2
+        return {f"candidate_{name}": of[:rows] for name, of in self.batch().items()}
+
 
 @dataclasses.dataclass(frozen=True)
 class Candidate:
@@ -125,11 +130,12 @@ def make_method(name: str, setup: Setup, *, remat: bool = False, **options: Any)
         "total_steps": 1000,
         "learning_rate": lambda step: 0.1,
         "weight_decay": 1e-4,
+        "selected_noise_rate": 0.05,
     }
     shared = methods.StepOptions.__annotations__
     given = {key: value for key, value in known.items() if entry.takes(key)}
     given |= {key: value for key, value in options.items() if key in shared}
-    chosen = {"reduction": "sum_of_norms", "noise_rate": 0.2, **options}
+    chosen = {"reduction": "sum_of_norms", "noise_rate": 0.2, "warm_up": 0.0, **options}
     return make(entry.make, model, sgd(), chosen=chosen, given=given)
 
 
@@ -146,7 +152,9 @@ def ours(
     made = make_method(name, setup, remat=remat, every=every, microbatches=microbatches, **options)
     with setup.matmul_precision():
         # What a loop holds is counted once; convolutions are loops on CPU only.
-        return compiled(made, setup.batch(), every=every, counted=microbatches == 1)
+        selects = methods.METHODS[name].selects is not None
+        batch = setup.batch() | (setup.candidates() if selects else {})
+        return compiled(made, batch, every=every, counted=microbatches == 1)
 
 
 def compiled(

@@ -12,8 +12,9 @@ from flax import linen as nn
 
 from har_jax import losses, methods
 from har_jax.config import published, recipes
-from har_jax.methods.co_teaching import forget_rate, smallest
+from har_jax.methods.co_teaching import forget_rate, number_kept
 from har_jax.methods.shared.memory import Remembered, recall, remember
+from har_jax.methods.shared.pair import smallest
 from har_jax.train.feed import Beside
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
@@ -69,7 +70,8 @@ def test_co_teaching(wide, golden):
         of = lambda key, number=number: g[f"rate{number}/{key}"]
         kept = int(of("num_remember"))
         for one in ("1", "2"):
-            mask = smallest(g[f"loss{one}"], 1 - rate)
+            losses = g[f"loss{one}"]
+            mask = smallest(losses, number_kept(1 - rate, len(losses)))
             assert sorted(of(f"kept_by_{one}").tolist()) == np.flatnonzero(mask).tolist()
             clean = g["is_clean"][g["index"]][mask]
             close(clean.mean(), of(f"pure_ratio{one}"))

@@ -65,6 +65,35 @@ def co_teaching(config: config_dict.ConfigDict) -> None:
     config.data.mean = config.data.std = None
 
 
+def incv(config: config_dict.ConfigDict) -> None:
+    """INCV: Chen et al. 2019 (arXiv 1905.05040), theirs a ResNet-32, as their code has it.
+
+    Here every network goes by one schedule, and those of the selection through it in a quarter of
+    the epochs: rates fall to a tenth at 80, 120 and 160 of 200 epochs, and at 20, 30 and 40 of 50.
+    Theirs falls to half at 180 as well, with moments of Adam that begin anew at each fall; that of
+    the selection is a half, a quarter and a tenth of the first one. Their decay of weights is of
+    the blocks' convolutions only. Kinds of noise are
+    the config's; whoever makes symmetric noise says so by ``config.method.incv.noise``.
+    """
+    _num_classes(config, 10)
+    config.methods = ("incv",)
+    config.method.incv.rounds = 4
+    config.method.incv.share = 0.25
+    config.method.incv.gradual_epochs = 10
+    _unset(config)
+    config.optimizer.name = "adam"
+    config.optimizer.learning_rate = 1e-3
+    config.optimizer.weight_decay = 2e-4
+    config.optimizer.b1 = 0.9
+    config.optimizer.schedule = "step"
+    config.optimizer.decay_epochs = (80.0, 120.0, 160.0)
+    config.optimizer.decay_factor = 0.1
+    config.batch_size = 128
+    config.train.epochs = config.pretrain.epochs = 200.0
+    config.data.augment = "crop_and_flip"
+    config.data.mean = config.data.std = None
+
+
 def elr(config: config_dict.ConfigDict) -> None:
     """Early-learning regularization: Liu et al. 2020 (arXiv 2007.00151), theirs a ResNet-34.
 

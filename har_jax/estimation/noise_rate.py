@@ -51,6 +51,7 @@ def warn_of_lost_classes(
     labels: Int[np.ndarray, " n"],
     trained: Int[np.ndarray, " n"],
     class_names: Sequence[str],
+    longer: str = "config.pretrain.epochs",
 ) -> None:
     """Warns of classes nearly all of whose examples are left out or relabelled.
 
@@ -59,6 +60,7 @@ def warn_of_lost_classes(
       labels: Of the training set.
       trained: What examples are trained with, -1 of those that are left out.
       class_names: ``K``.
+      longer: The key that says how long the models are trained by which labels are judged.
     """
     count = len(class_names)
     before = np.bincount(labels, minlength=count)
@@ -71,6 +73,6 @@ def warn_of_lost_classes(
         warnings.warn(
             f"{method} takes nearly all labels of {len(lost)} of {count} classes for wrong, "
             f"{some(named)}: the models that say so may not have learned them; train these longer "
-            "(config.pretrain.epochs)",
+            f"({longer})",
             stacklevel=2,
         )

@@ -1,4 +1,5 @@
-"""Algorithm 1 of Cao et al. 2021 in stages: pretrain, estimate, start, train, report.
+"""Algorithm 1 of Cao et al. 2021 in stages: pretrain, estimate, start, select, train,
+report.
 
 Each stage reads what earlier ones left in the workdir and leaves its own artefacts there:
 
@@ -6,11 +7,12 @@ Each stage reads what earlier ones left in the workdir and leaves its own artefa
   of several folds;
 * ``estimate/`` turns these predictions into :math:`\\tau` of every class;
 * ``start/`` trains plainly on the full set, for methods that start from such a network;
+* ``select/METHOD/`` selects the examples that a method is trained on, if it does not take all;
 * ``train/METHOD/`` trains each method on the full set, and evaluates it;
 * ``report/`` compares them;
 * ``predict/``, only where it is asked for, has what each trained network says of every example.
 
-The first three are left out where no method needs them.
+The first four are left out where no method needs them.
 """
 
 import contextlib
@@ -155,11 +157,15 @@ class Experiment:
             found.append(_Stage("estimate", a.estimate, run, needs))
         if any(entry.starts for entry in a.entries.values()):
             found.append(_Stage("start", a.start, functools.partial(stages.run_start, a)))
+        for name, folder in a.select.items():
+            run = functools.partial(stages.run_select, a, name)
+            found.append(_Stage("select", folder, run))
         for name, folder in a.train.items():
             run = functools.partial(stages.run_train, a, name)
             estimate = (a.estimate,) if a.estimates_for(name) else ()
             start = (a.start,) if a.entries[name].starts else ()
-            needs = (*estimate, *start)
+            selection = (a.select[name],) if name in a.select else ()
+            needs = (*estimate, *start, *selection)
             found.append(_Stage("train", folder, run, needs))
         everything = [entry.folder for entry in found]
         return [

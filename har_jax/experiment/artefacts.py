@@ -15,10 +15,12 @@ from ml_collections import config_dict
 from har_jax.config import own
 from har_jax.config.consistency import NO_META
 from har_jax.data import DataError, TrainingData
+from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
 from har_jax.experiment.build import estimates, method_options, sees_meta, wants_noise_rate
+from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
 from har_jax.methods import Method, Setting
@@ -39,6 +41,7 @@ class Trained(NamedTuple):
       strength: ``[n]``, the factor of R of every training example, 0 where nothing is regularized.
       labels: ``[n]``, what it was trained with, -1 of examples that it left out.
       noise_rate: What was estimated for it; None where nothing was.
+      selection: The examples that it was trained on; None of a method that takes all.
       meta: How many examples it saw that are known to be labelled rightly.
     """
 
@@ -47,6 +50,7 @@ class Trained(NamedTuple):
     strength: np.ndarray
     labels: np.ndarray
     noise_rate: float | None
+    selection: Selection | None
     meta: int
 
 
@@ -63,6 +67,7 @@ class Artefacts:
       methods: By the name of the folder, the name in the config.
       entries: By the name of the folder, the method.
       pretrain, estimate, start, report, predict: A folder each.
+      select: By method, a folder each, of those that are trained on selected examples.
       train: By method, a folder each.
     """
 
@@ -76,6 +81,11 @@ class Artefacts:
         self.pretrain = self._folder("pretrain", fingerprints.PRETRAIN)
         self.start = self._folder("start", fingerprints.START)
         self.estimate = self._folder("estimate", fingerprints.of_estimate(foreign=self.foreign))
+        self.select = {
+            name: self._folder(f"select/{name}", fingerprints.of_selection(value))
+            for name, value in self.methods.items()
+            if self.entries[name].selects is not None
+        }
         self.train = {
             name: self._folder(f"train/{name}", keys[name], fingerprints.of_name(value))
             for name, value in self.methods.items()
@@ -163,13 +173,19 @@ class Artefacts:
             seed=seeds.derive(config.seed, "strength"),
         )
         labels = self._labels(name, setting)
-        kept = np.flatnonzero(labels >= 0)
+        selection = read_selection(self.select[name].path) if name in self.select else None
+        if selection is not None:
+            labels = np.where(selection.removed, -1, labels)
+        kept = np.flatnonzero(labels >= 0) if selection is None else selection.selected
         train = self.data.train if len(kept) == len(labels) else self.data.train.take(kept)
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": labels[kept]}
         strength = self._strength(name, setting)
         if strength is not None:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
+        beside = self._beside(name, selection)
+        if selection is not None:
+            known |= known_by(self.trainer, self.methods[name], selection, beside)
         if wants_noise_rate(self.methods[name], config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
@@ -177,11 +193,10 @@ class Artefacts:
             known["start"] = self.started()[1].variables
         epochs, path = config.train.epochs, self.train[name].path
         method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
-        beside = self._beside(name)
         state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
         meta = len(beside["meta"].data["labels"]) if "meta" in beside else 0
-        return Trained(method, state, strength, labels, known.get("noise_rate"), meta)
+        return Trained(method, state, strength, labels, known.get("noise_rate"), selection, meta)
 
     def need_meta(self) -> None:
         """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
@@ -189,14 +204,15 @@ class Artefacts:
             if self.data.meta is None and sees_meta(value, self.config):
                 raise DataError(f"{name} {NO_META}")
 
-    def _beside(self, name: str) -> dict[str, Beside]:
+    def _beside(self, name: str, selection: Selection | None) -> dict[str, Beside]:
         """What each of a method's batches has beside it."""
-        meta = self.data.meta
-        if not sees_meta(self.methods[name], self.config):
-            return {}
-        assert meta is not None  # looked at before any stage
-        arrays = {"inputs": meta.inputs, "labels": meta.labels}
-        return {"meta": Beside(arrays, self.config.batch_size)}
+        found = {} if selection is None else candidates_beside(self.trainer, selection)
+        if sees_meta(self.methods[name], self.config):
+            meta = self.data.meta
+            assert meta is not None  # looked at before any stage
+            arrays = {"inputs": meta.inputs, "labels": meta.labels}
+            found["meta"] = Beside(arrays, self.config.batch_size)
+        return found
 
     def _noise_rate(self, name: str) -> float:
         """The share of wrong labels, as a method needs it that was given none."""
@@ -255,7 +271,8 @@ class Artefacts:
     def digest_for(self, folder: StageFolder) -> str:
         """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""
         plain = (self.train[name] for name in self.train if not self.estimates_for(name))
-        if any(folder is other for other in (self.pretrain, self.start, *plain)):
+        without = (self.pretrain, self.start, *self.select.values(), *plain)
+        if any(folder is other for other in without):
             return hashlib.sha256(self.data.digest.encode()).hexdigest()
         return self.digest
 

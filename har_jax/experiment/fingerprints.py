@@ -10,7 +10,7 @@ from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS
 from har_jax.experiment.build import estimates
 from har_jax.methods import METHODS
-from har_jax.options import Parameter
+from har_jax.options import Parameter, options
 
 _COMMON = ("seed", "data", "model", "batch_size", "microbatches", "optimizer")
 PRETRAIN = (*_COMMON, "pretrain")
@@ -31,13 +31,22 @@ def of_method(name: str, config: config_dict.ConfigDict) -> tuple[str, ...]:
     """Those of a method, by the name that a config gives it."""
     foreign = config.estimate.probabilities is not None
     entry = own.entry_of(name)
-    path, options = own.options_of_method(name)
+    path, chosen = own.options_of_method(name)
     return (
         *_TRAIN,
-        *(join(path, option) for option in options),
+        *(join(path, option) for option in chosen),
         *(_LAYERS if entry.takes("layers") else ()),
         *(of_estimate(foreign=foreign) if estimates(name, config) else ()),
     )
+
+
+def of_selection(name: str) -> tuple[str, ...]:
+    """Those of the examples that a method is trained on; none where these are all."""
+    selects = own.entry_of(name).selects
+    if selects is None:
+        return ()
+    path, _ = own.options_of_method(name)
+    return (*START, *(join(path, option) for option in options(selects)))
 
 
 def of_name(name: str) -> dict[str, str]:

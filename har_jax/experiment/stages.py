@@ -7,7 +7,8 @@ from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusio
 from har_jax.experiment.artefacts import Artefacts, write
 from har_jax.experiment.build import make_describe
 from har_jax.experiment.pretraining import folders_of
-from har_jax.report.given import given, read_given
+from har_jax.experiment.selection import cross_validation_of, select
+from har_jax.report.given import given, given_by_selection, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
@@ -39,6 +40,12 @@ def run_start(artefacts: Artefacts) -> None:
     artefacts.trainer.describe_data(artefacts.start.path)
 
 
+def run_select(artefacts: Artefacts, name: str) -> None:
+    """Selects the examples that a method is trained on."""
+    chosen = cross_validation_of(artefacts.methods[name], artefacts.config)
+    select(artefacts.trainer, artefacts.select[name].path, name, chosen)
+
+
 def run_train(artefacts: Artefacts, name: str) -> None:
     """Trains a method on the full set, and evaluates it."""
     data, folder = artefacts.data, artefacts.train[name].path
@@ -48,6 +55,8 @@ def run_train(artefacts: Artefacts, name: str) -> None:
     )
     if is_first():
         told = given(trained.labels, trained.noise_rate, data, meta=trained.meta)
+        if trained.selection is not None:
+            told |= given_by_selection(trained.selection, data)
         write_json(folder / "given.json", told)
     results = {"test": test, **dict(zip(data.others, others, strict=True))}
     artefacts.trainer.describe_data(folder)

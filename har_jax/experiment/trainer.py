@@ -101,6 +101,7 @@ class Trainer:
         labels: np.ndarray,
         epochs: float,
         *,
+        schedule_epochs: float | None = None,
         reweighting: bool = True,
         known: Mapping[str, Any] | None = None,
     ) -> Method:
@@ -111,6 +112,7 @@ class Trainer:
             self.data.num_classes,
             vocabulary_size=self.data.vocabulary_size,
             epochs=epochs,
+            schedule_epochs=schedule_epochs,
             axis=axis_of(self.mesh),
             reweighting=reweighting,
             known=known,

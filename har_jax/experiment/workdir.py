@@ -7,7 +7,7 @@ from typing import Any
 
 from har_jax.system.files import write_json
 
-STAGES = ("pretrain", "estimate", "start", "train", "report", "predict")
+STAGES = ("pretrain", "estimate", "start", "select", "train", "report", "predict")
 
 
 class StageError(Exception):

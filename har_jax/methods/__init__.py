@@ -9,6 +9,7 @@ from har_jax.methods.elr import elr
 from har_jax.methods.erm import erm
 from har_jax.methods.gce import gce
 from har_jax.methods.har import har
+from har_jax.methods.incv import incv
 from har_jax.methods.l2rw import l2rw
 from har_jax.methods.mentornet import mentornet
 from har_jax.methods.mw_net import mw_net
@@ -17,6 +18,7 @@ from har_jax.methods.shared.entry import Entry, Setting
 from har_jax.methods.shared.memory import Remembered
 from har_jax.methods.shared.method import Batch, Method, Metrics, Phases, TrainState
 from har_jax.methods.shared.reweighting import class_balanced_weights, deferred_weights
+from har_jax.methods.shared.selecting import CrossValidation
 from har_jax.methods.shared.single_network import (
     Augment,
     LossWeights,
@@ -38,6 +40,7 @@ METHODS: Mapping[str, Entry] = {
     "co_teaching": Entry(co_teaching, whole_batches=True),
     "elr": Entry(elr),
     "confident_learning": Entry(erm, labels=confident_labels, requires=("cleanlab",)),
+    "incv": Entry(incv, selects=CrossValidation, whole_batches=True),
     "mentornet": Entry(
         mentornet,
         sees_meta=lambda options: options["curriculum"] == "data_driven",
@@ -52,6 +55,7 @@ __all__ = [
     "METHODS",
     "Augment",
     "Batch",
+    "CrossValidation",
     "Entry",
     "LossWeights",
     "Method",
@@ -71,6 +75,7 @@ __all__ = [
     "erm",
     "gce",
     "har",
+    "incv",
     "l2rw",
     "mentornet",
     "mw_net",

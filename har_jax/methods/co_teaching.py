@@ -1,19 +1,16 @@
 """Co-teaching: two networks, each of which chooses the examples that the other one learns from."""
 
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
-import jax
 import jax.numpy as jnp
 import optax
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Int
 
-from har_jax.losses import cross_entropy
-from har_jax.methods.erm import erm
-from har_jax.methods.shared.axis import place_of, ranks, summed, whole_batch
-from har_jax.methods.shared.method import Batch, Method, Step, TrainState
-from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
-from har_jax.objective import WeightedSum, weighted_sum
+from har_jax.methods.shared.axis import whole_batch
+from har_jax.methods.shared.method import Method
+from har_jax.methods.shared.pair import taught_by_each_other
+from har_jax.methods.shared.single_network import StepOptions
 from har_jax.options import Option
 
 
@@ -59,7 +56,7 @@ def co_teaching(
       ValueError: without a noise rate, of options outside of their bounds, or of several
         microbatches: the smallest losses are a batch's.
     """
-    axis = whole_batch("co_teaching", options)
+    whole_batch("co_teaching", options)
     if noise_rate is None:
         raise ValueError("co_teaching: noise_rate is needed, the share of labels that are wrong")
     if not (0 <= noise_rate < 1 and gradual_epochs >= 1):
@@ -67,50 +64,12 @@ def co_teaching(
             f"co_teaching: noise_rate={noise_rate} must be in [0, 1), and gradual_epochs="
             f"{gradual_epochs} at least 1"
         )
-    pair = _Pair(*(model.clone(_deep_clone=True) for _ in range(2)))  # submodules in fields as well
 
-    def objective(variables, batch, weights, apply_options):
-        labels = batch["labels"]
-        logits, collections = pair.apply(variables, batch["inputs"], **apply_options)
-        losses = [cross_entropy(each, labels) for each in logits]
-        kept = [smallest(loss, batch["kept"][0], axis) for loss in losses]
-        _, places = place_of(axis)
-        taught = [
-            weighted_sum(loss, weights * chosen)
-            for loss, chosen in zip(losses, reversed(kept), strict=True)
-        ]
-        # Each network has a normalizer of its own, over all places.
-        means = [WeightedSum(each.total, summed(each.weight, axis)).mean() for each in taught]
-        metrics = {
-            "loss": weighted_sum(losses[0]),
-            "accuracy": accuracy(logits[0], labels),
-            "kept": weighted_sum(kept[0].astype(jnp.float32)),
-        }
-        return WeightedSum(means[0] + means[1], jnp.ones(()) / places), (collections, metrics)
+    def keeps(step: Int[Array, ""], size: int) -> Int[Array, ""]:
+        epoch = 1.0 + jnp.floor(step.astype(jnp.float32) / steps_per_epoch)
+        return number_kept(1 - forget_rate(epoch, noise_rate, gradual_epochs, exponent), size)
 
-    def scheduled(step: Step) -> Step:
-        def taught(state, batch, key):
-            epoch = 1.0 + jnp.floor(state.step.astype(jnp.float32) / steps_per_epoch)
-            kept = 1 - forget_rate(epoch, noise_rate, gradual_epochs, exponent)
-            return step(state, {**batch, "kept": jnp.full(batch["labels"].shape, kept)}, key)
-
-        return taught
-
-    def both(**options: Unpack[StepOptions]) -> Method:
-        return single_network(pair, optimizer, objective, **options)
-
-    one = erm(model, optimizer, **options)
-
-    def init(key: PRNGKeyArray, batch: Batch) -> _PairState:
-        start = options.get("start")
-        if start is None:
-            keys = key, jax.random.fold_in(key, 1)
-            first, second = (one.init(each, batch).variables for each in keys)
-            start = {name: {"first": first[name], "second": second[name]} for name in first}
-        begun: StepOptions = {**options, "start": start}
-        return _PairState(**vars(both(**begun).init(key, batch)))
-
-    return both(**options).with_steps(scheduled)._replace(init=init, predict=one.predict)
+    return taught_by_each_other(model, optimizer, keeps, **options)
 
 
 def forget_rate(
@@ -135,38 +94,9 @@ def forget_rate(
     return jnp.where(jnp.asarray(epoch) < gradual_epochs, growing, noise_rate)
 
 
-def smallest(
-    losses: Float[Array, " b"], share: Float[Array, ""] | float, axis: str | None = None
-) -> Bool[Array, " b"]:
-    """Which losses are among that share of the batch that is smallest, rounded down, at least one.
-
-    Args:
-      losses: ``[b]``; of equal ones the first count as smaller.
-      share: In ``[0, 1]``.
-      axis: The name of the mapped axis that the batch is split over; None if it is not.
-    """
-    _, places = place_of(axis)
-    kept = jnp.floor(share * float(len(losses) * places) + _ROUNDING).astype(jnp.int32)
-    return ranks(jax.lax.stop_gradient(losses), axis) < jnp.maximum(kept, 1)
+def number_kept(share: Float[Array, ""] | float, size: int) -> Int[Array, ""]:
+    """How many of so many examples a share of them is, rounded down, as the authors' code does."""
+    return jnp.floor(share * float(size) + _ROUNDING).astype(jnp.int32)
 
 
 _ROUNDING = 1e-4  # of a share in float32, times a batch
-
-
-class _Pair(nn.Module):
-    """Two networks of one kind: their logits."""
-
-    first: nn.Module
-    second: nn.Module
-
-    def __call__(self, inputs: Array, *, train: bool) -> tuple[Array, Array]:
-        return self.first(inputs, train=train), self.second(inputs, train=train)
-
-
-class _PairState(TrainState):
-    """The state of both networks, whose variables are those of the first."""
-
-    @property
-    def variables(self) -> dict[str, Any]:
-        every = {"params": self.params, **self.collections}
-        return {name: of["first"] for name, of in every.items() if "first" in of}

@@ -111,6 +111,8 @@ _DRW = (("reweighting.start_epoch", 80.0),)
 _of = functools.partial
 _OTHERS = {
     "Co-teaching": Row("co_teaching"),
+    "INCV": Row("incv"),
+    "MentorNet": Row("mentornet"),
     "L2RW": Row("l2rw"),
     "MW-Net": Row("mw_net"),
     "GCE": Row("gce", (("method.gce.q", 0.7),)),

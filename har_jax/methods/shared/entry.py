@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from har_jax.methods.shared.method import Method
+from har_jax.methods.shared.selecting import CrossValidation
 from har_jax.options import parameters
 from har_jax.strength import GroupStatistics
 
@@ -17,10 +18,12 @@ FACTS = (
     "total_steps",
     "learning_rate",
     "weight_decay",
+    "selected_noise_rate",
 )
 """What the program gives to a method that takes it by name: a filter of layers; how many examples
 are trained on, and steps see all of them, and are made in all; the learning rate by step, and the
-decay of weights that the optimizer adds to gradients."""
+decay of weights that the optimizer adds to gradients; the share of wrong labels among examples that
+were selected."""
 
 
 class Setting(NamedTuple):
@@ -45,9 +48,9 @@ class Setting(NamedTuple):
 class Entry(NamedTuple):
     """A method that a config can name.
 
-    Keyword-only parameters of ``make``, ``strength`` and ``labels`` that are described by a
-    :class:`har_jax.options.Option` are its options. One called ``noise_rate`` that is None is
-    estimated out of sample.
+    Keyword-only parameters of ``make``, ``strength``, ``labels`` and ``selects`` that are described
+    by a :class:`har_jax.options.Option` are its options. One called ``noise_rate`` that is None is
+    estimated out of sample, and ``warm_up`` by what is selected.
 
     Attributes:
       make: ``(model, optimizer, **options) -> Method``; beside its own options it is given those
@@ -57,6 +60,10 @@ class Entry(NamedTuple):
       labels: ``(Setting, **options) -> [n]``, the labels that examples are trained with, -1 of
         those that are left out, from out-of-sample probabilities of all; None for methods that take
         them as they are.
+      selects: ``**options -> CrossValidation``, how the examples are selected that it is trained
+        on; beside a batch of these come ``candidate_inputs`` and ``candidate_labels`` of those
+        that are neither selected nor removed, if there are some. None for methods that are trained
+        on all.
       estimates: Whether it needs the statistics of a pre-trained model.
       sees_meta: ``options -> whether`` its batches have ``meta_inputs`` and ``meta_labels``, of
         examples whose labels are known to be right.
@@ -71,6 +78,7 @@ class Entry(NamedTuple):
     make: Callable[..., Method]
     strength: Callable[..., Float[np.ndarray, " n"]] | None = None
     labels: Callable[..., Int[np.ndarray, " n"]] | None = None
+    selects: Callable[..., CrossValidation] | None = None
     estimates: bool = False
     sees_meta: Callable[[Mapping[str, Any]], bool] = lambda options: False
     starts: bool = False
@@ -81,7 +89,8 @@ class Entry(NamedTuple):
     @property
     def parts(self) -> tuple[Callable[..., Any], ...]:
         """What has options."""
-        return tuple(part for part in (self.make, self.strength, self.labels) if part is not None)
+        parts = (self.make, self.strength, self.labels, self.selects)
+        return tuple(part for part in parts if part is not None)
 
     def takes(self, name: str) -> bool:
         """Whether ``make`` takes what the program gives by this name, such as ``layers``."""
