@@ -423,7 +423,7 @@ def test_a_config_can_name_every_curriculum():
 def test_data_driven_needs_examples_whose_labels_are_right():
     method = make(curriculum="data_driven")
     state = jax.eval_shape(method.init, jax.random.key(0), batch())
-    with pytest.raises(ValueError, match=r"the batch has no meta_inputs and no meta_labels"):
+    with pytest.raises(ValueError, match=r"data_driven': batches need meta_inputs and meta_labels"):
         jax.eval_shape(method.step, state, batch(meta=False), jax.random.key(1))
 
 

@@ -1,7 +1,6 @@
 """MentorNet: examples are weighed by their losses, by a rule or by a network that learns one."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Literal, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -27,8 +26,14 @@ from har_jax.methods.shared.mentor import (
     new_mentor,
     study,
 )
-from har_jax.methods.shared.method import Batch, Method, Step
-from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
+from har_jax.methods.shared.meta import need_meta
+from har_jax.methods.shared.method import Method, Step
+from har_jax.methods.shared.single_network import (
+    StepOptions,
+    accuracy,
+    own_collection,
+    single_network,
+)
 from har_jax.objective import WeightedSum, weighted_sum
 from har_jax.options import Option
 
@@ -133,7 +138,8 @@ def mentornet(
             chances = draw_chances(jax.random.fold_in(key, _CHANCES), len(batch["labels"]), axis)
             batch = {**batch, "chance": chances}
             if learned:
-                rows = len(_meta_labels(batch))
+                need_meta("mentornet with curriculum='data_driven'", batch)
+                rows = len(batch["meta_labels"])
                 batch["meta_key"] = keys_of_rows(jax.random.fold_in(key, _META), rows, axis)
             return step(state, batch, key)
 
@@ -161,7 +167,7 @@ def mentornet(
         return mentor, weighted_sum(((said > 0) == right).astype(jnp.float32))
 
     def objective(variables, batch, weights, apply_options):
-        own, variables, apply_options = _apart(variables, apply_options)
+        own, variables, apply_options = own_collection(OWN, variables, apply_options)
         logits, collections = model.apply(variables, batch["inputs"], **apply_options)
         loss = cross_entropy(logits, batch["labels"])
         known = jax.lax.stop_gradient(loss)
@@ -190,26 +196,7 @@ def mentornet(
     return method.with_steps(drawn)
 
 
-def _apart(
-    variables: Mapping[str, Any], apply_options: Mapping[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """The method's own collection; the network's variables; options of its ``apply``."""
-    theirs = {name: of for name, of in variables.items() if name != OWN}
-    mutable = [name for name in apply_options["mutable"] if name != OWN]
-    return variables[OWN], theirs, {**apply_options, "mutable": mutable}
-
-
 def _with_decay(value: WeightedSum, decay: Float[Array, ""], params: PyTree) -> WeightedSum:
     """A sum to whose mean a decay is added, on top of the one that the optimizer adds."""
     penalty = optax.tree.norm(params, squared=True).astype(decay.dtype) / 2
     return WeightedSum(value.total + value.weight * decay * penalty, value.weight)
-
-
-def _meta_labels(batch: Batch) -> Array:
-    if missing := {"meta_inputs", "meta_labels"} - set(batch):
-        raise ValueError(
-            f"mentornet: curriculum='data_driven' learns from examples whose labels are known to "
-            f"be right, and the batch has no {' and no '.join(sorted(missing))}: set some apart, "
-            "or take another curriculum"
-        )
-    return batch["meta_labels"]

@@ -1,6 +1,5 @@
 """Meta-Weight-Net: a small network learns what a loss counts, so that clean examples are served."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Unpack
 
 import jax
@@ -13,8 +12,13 @@ from har_jax.losses import cross_entropy
 from har_jax.methods.shared.axis import ranks, summed, whole, whole_batch
 from har_jax.methods.shared.meta import Linearized, meta_gradient, need_meta
 from har_jax.methods.shared.method import Method
-from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
-from har_jax.objective import weighted_sum
+from har_jax.methods.shared.single_network import (
+    StepOptions,
+    accuracy,
+    own_collection,
+    single_network,
+)
+from har_jax.objective import WeightedSum, weighted_sum
 from har_jax.options import Option
 
 COLLECTION = "weight_net"
@@ -114,11 +118,33 @@ def mw_net(
         begun = {"params": params, "opt_state": meta_optimizer.init(params)}
         return {COLLECTION: {**begun, "step": jnp.zeros((), jnp.int32)}}
 
+    def study(own, here, params, weights, clean_losses):
+        """One step of V, by a virtual one of the network; and the clean examples' losses there."""
+        rate = jnp.asarray(learning_rate(own["step"]), here.loss.dtype)
+        weighed, pull = jax.vjp(lambda net: weigh(net, here.loss, weights), own["params"])
+        size = normalizer(weighed, weights)
+        shares = weighed / size
+        step = summed(here.gradient(shares), axis)
+        virtual = jax.tree.map(lambda p, g: p - rate.astype(p.dtype) * g, params, step)
+        meta_loss, clean = meta_gradient(clean_losses, virtual, axis)
+        worth = here.along(clean)
+        if normalize:  # of which a larger weight takes from all others
+            worth = worth - summed(jnp.sum(shares * worth), axis)
+        (gradient,) = pull(-rate * worth / size)
+        gradient = summed(gradient, axis)
+        updates, opt_state = meta_optimizer.update(gradient, own["opt_state"], own["params"])
+        learned = optax.apply_updates(own["params"], updates)
+        return {"params": learned, "opt_state": opt_state, "step": own["step"] + 1}, meta_loss
+
+    def weigh(net, loss, weights):
+        return weight_net.apply({"params": net}, loss) * weights
+
+    def normalizer(weighed, weights):
+        return summed(jnp.sum(weighed if normalize else weights), axis)
+
     def objective(variables, batch, weights, apply_options):
         need_meta("mw_net", batch)
-        own, network = variables[COLLECTION], _without(variables)
-        apply_options = {**apply_options, "mutable": list(_without(network, "params"))}
-        labels = batch["labels"]
+        own, network, apply_options = own_collection(COLLECTION, variables, apply_options)
 
         def logits_of(params, inputs):
             return model.apply({**network, "params": params}, inputs, **apply_options)
@@ -129,45 +155,22 @@ def mw_net(
 
         params = jax.lax.stop_gradient(network["params"])
         here: Linearized[Any] = Linearized(losses, params)
-        weigh = lambda params: weight_net.apply({"params": params}, here.loss) * weights
-        normalizer = lambda weighed: summed(jnp.sum(weighed if normalize else weights), axis)
-
-        # The virtual step, and what its weights are worth to the clean examples.
-        rate = jnp.asarray(learning_rate(own["step"]), here.loss.dtype)
-        weighed, pull = jax.vjp(weigh, own["params"])
-        shares = weighed / normalizer(weighed)
-        step = summed(here.gradient(shares), axis)
-        virtual = jax.tree.map(lambda p, g: p - rate.astype(p.dtype) * g, params, step)
-        meta_loss, clean = meta_gradient(lambda params: losses(params, "meta_"), virtual, axis)
-        worth = here.along(clean)
-        if normalize:
-            worth = worth - summed(jnp.sum(shares * worth), axis)
-        (gradient,) = pull(-rate * worth / normalizer(weighed))
-        updates, opt_state = meta_optimizer.update(
-            summed(gradient, axis), own["opt_state"], own["params"]
-        )
-        learned = optax.apply_updates(own["params"], updates)
-        kept = {"params": learned, "opt_state": opt_state, "step": own["step"] + 1}
-
-        weighed = _dealt(weigh(learned), weighting, apply_options["rngs"]["dropout"], axis)
+        clean_losses = lambda params: losses(params, "meta_")
+        own, meta_loss = study(own, here, params, weights, clean_losses)
+        weighed = weigh(own["params"], here.loss, weights)
+        weighed = _dealt(weighed, weighting, apply_options["rngs"]["dropout"], axis)
         logits, collections = logits_of(network["params"], batch["inputs"])
-        loss = cross_entropy(logits, labels)
+        loss = cross_entropy(logits, batch["labels"])
         metrics = {
             "loss": weighted_sum(loss),
-            "accuracy": accuracy(logits, labels),
+            "accuracy": accuracy(logits, batch["labels"]),
             "weight": weighted_sum(weighed),
             "meta_loss": weighted_sum(meta_loss),
         }
-        total = weighted_sum(loss, weighed)
-        if not normalize:
-            total = total._replace(weight=jnp.sum(weights))
-        return total, ({**collections, COLLECTION: kept}, metrics)
+        total = WeightedSum(jnp.sum(loss * weighed), jnp.sum(weighed if normalize else weights))
+        return total, ({**collections, COLLECTION: own}, metrics)
 
     return single_network(model, optimizer, objective, beside=beside, **options)
-
-
-def _without(variables: Mapping[str, Any], name: str = COLLECTION) -> dict[str, Any]:
-    return {key: value for key, value in variables.items() if key != name}
 
 
 def _dealt(

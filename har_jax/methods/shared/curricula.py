@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from har_jax.methods.shared.axis import keys_of_rows, place_of, ranks
+from har_jax.methods.shared.axis import keys_of_rows, place_of, ranks, whole
 
 PERCENTS = 100
 Plan = Sequence[tuple[float, int]]
@@ -80,7 +80,7 @@ def nearest_percentile(
       share: p, in [0, 1].
       axis: The name of the mapped axis that the batch is split over; None if it is not.
     """
-    everywhere = values if axis is None else jax.lax.all_gather(values, axis, tiled=True)
+    everywhere = whole(values, axis)
     return jnp.sort(everywhere)[round(share * (len(everywhere) - 1))]
 
 

@@ -245,6 +245,24 @@ def single_network(
     return Method(init, step_in_turn, predict, phases)
 
 
+def own_collection(
+    name: str, variables: Mapping[str, Any], apply_options: Mapping[str, Any]
+) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """A collection that a method has beside its network, and an objective's arguments without it.
+
+    Args:
+      name: Of the collection.
+      variables: As an :class:`Objective` is given them.
+      apply_options: As it is given them.
+
+    Returns:
+      The collection; the network's variables; options for ``model.apply``, which changes these.
+    """
+    theirs = {key: of for key, of in variables.items() if key != name}
+    mutable = [key for key in apply_options["mutable"] if key != name]
+    return variables[name], theirs, {**apply_options, "mutable": mutable}
+
+
 def accuracy(logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> WeightedSum:
     """The number of labels that the largest logit hits, of how many."""
     return weighted_sum((jnp.argmax(logits, axis=-1) == labels).astype(jnp.float32))
