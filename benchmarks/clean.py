@@ -3,7 +3,7 @@
 python -m benchmarks.gains --all="data.meta_size=100" --variant="benchmarks.clean:erm_on_both"
 """
 
-from typing import Annotated, Unpack
+from typing import Unpack
 
 import jax.numpy as jnp
 import optax
@@ -12,14 +12,11 @@ from flax import linen as nn
 from har_jax.losses import cross_entropy
 from har_jax.methods import Entry, Method, StepOptions, accuracy, single_network
 from har_jax.objective import weighted_sum
-from har_jax.options import Option
 
 
 def _erm_on_both(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
-    *,
-    weight: Annotated[float, Option("of a clean example in the batch", gt=0)] = 1.0,
     **options: Unpack[StepOptions],
 ) -> Method:
     """Minimizes the mean loss of a batch and of as many examples with clean labels."""
@@ -33,7 +30,7 @@ def _erm_on_both(
             "loss": weighted_sum(loss[:count]),
             "accuracy": accuracy(logits[:count], labels[:count]),
         }
-        clean = jnp.full(len(loss) - count, weight)
+        clean = jnp.ones(len(loss) - count)
         return weighted_sum(loss, jnp.concatenate([weights, clean])), (collections, metrics)
 
     return single_network(model, optimizer, objective, **options)

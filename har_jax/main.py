@@ -3,9 +3,9 @@
 python -m har_jax.main --config=configs/digits.py [--workdir=runs/digits] [--stage=train]
                        [--config.KEY=VALUE ...]
 
-So do python -m har_jax and har-jax. Runs the stages pretrain, estimate, start, train and report,
-those that are needed, in WORKDIR. What is complete there is skipped, what was cut goes on, and what
-was made from another config is refused. The report is WORKDIR/report/index.html.
+So do python -m har_jax and har-jax. Runs the stages pretrain, estimate, start, select, train and
+report, those that are needed, in WORKDIR. What is complete there is skipped, what was cut goes on,
+and what was made from another config is refused. The report is WORKDIR/report/index.html.
 
 A config file is a path, or the name of one that comes with the package. --config.KEY=VALUE
 overrides what it says, for example --config.seed=1 --config.regularizer.strength=0.3.

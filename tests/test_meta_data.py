@@ -113,6 +113,44 @@ def test_they_must_not_be_tested_on():
     assert len(load(source, None, None, 0, on_leak="keep").meta) == 3
 
 
+def of_own(train, meta, test, groups=None):
+    """A source of these examples of ten, which equal one another by their remainder of eight."""
+    rng = np.random.default_rng(0)
+    contents = rng.random((8, 4, 4, 1)).astype(np.float32)
+    labels, rows = np.arange(10) % 2, np.arange(10) % 8
+    of_group = None if groups is None else np.array(groups, np.int32)
+    every = Examples(contents[rows], labels.astype(np.int32), of_group)
+    names = None if groups is None else ("g", "h", "i")
+    parts = [every.take(np.array(part)) for part in (train, test, meta)]
+    dataset = Dataset(parts[0], parts[1], ("a", "b"), names, meta=parts[2])
+    return Source("images", ("a", "b"), lambda seed: dataset, "own")
+
+
+def test_copies_of_them_are_not_trained_on():
+    source = of_own(train=[0, 1, 2, 3, 4], meta=[8, 9], test=[5, 6])
+    data = load(source, None, None, 0)
+    assert len(data.train) == 3
+    assert data.found.counts["left out: training examples that equal one of meta"] == 2
+    assert len(load(source, None, None, 0, on_leak="keep").train) == 5
+
+
+def test_groups_that_are_kept_whole_are_not_in_both_meta_and_test():
+    groups = [0, 0, 0, 0, 1, 1, 2, 2, 2, 2]
+    source = of_own(train=[0, 1, 2, 3], meta=[4, 7], test=[5, 6], groups=groups)
+    load(source, None, None, 0)
+    with pytest.raises(DataError, match="2 groups are in meta and in test"):
+        load(source, None, None, 0, keep_groups_whole=True)
+    config = tiny("l2rw", **{"data.meta_size": 20, "data.keep_groups_whole": True})
+    with pytest.raises(har_config.ConfigError, match="meta_size=20 takes examples and not groups"):
+        har_config.validate(config)
+
+
+def test_a_class_that_they_lack_is_named():
+    source = of_own(train=[0, 1, 2, 3], meta=[4, 6], test=[5, 7])
+    with pytest.warns(UserWarning, match="no example of meta is of class b"):
+        load(source, None, None, 0)
+
+
 def tiny(*methods, **changes):
     config = har_config.base()
     config.methods = methods

@@ -287,3 +287,15 @@ def test_a_run_with_examples_beside_its_batches_is_the_same_on_several_devices(t
         return fit(method, data, folder, title=str(count), mesh=mesh, **options)
 
     chex.assert_trees_all_close(train(2), train(1), rtol=2e-4, atol=1e-5)
+
+
+class Clashing(Network):
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        self.variable(COLLECTION, "scale", jnp.ones, ())
+        return super().__call__(inputs, train=train)
+
+
+def test_a_networks_collection_of_the_methods_name_is_refused():
+    with pytest.raises(ValueError, match=f"the network has a collection called {COLLECTION}"):
+        MAKE["mw_net"](Clashing(), optax.sgd(0.1)).init(KEY, batch())

@@ -145,6 +145,7 @@ def bounded(model, optimizer, **options):
 
 negative = Entry(har, lambda setting, *, scale=1.0: -scale * np.ones(len(setting.groups)))
 short = Entry(har, lambda setting: np.ones(3))
+blind = Entry(bounded, sees_meta=lambda options: options["eyes"])
 
 
 def untyped(*, size=40, test_shape=(4,), classes="ab", fill=0.0):
@@ -283,6 +284,7 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
         ("model.name=my_exit:Net", "my_exit cannot be imported: SystemExit: 0"),
         ("methods=my_odd:har", "har is one of this program's own: call yours otherwise"),
         ("methods=my_odd:narrow", r"takes no \*\*options: it is given augment, preprocess, loss_"),
+        ("methods=('my_odd:blind',)", "methods='my_odd:blind': sees_meta fails: KeyError: 'eyes'"),
         ("methods=('my_method:bounded','my_odd:bounded')", "two methods that are called bounded, "
                                                            "as would"),
         ("methods=('bounded',)", "config.methods='bounded' is unknown: take some of erm, .*, or "

@@ -43,6 +43,11 @@ def check(flat: Mapping[str, Any]) -> None:
     _check_texts(flat)
     _check_augmentation(flat)
     _check_estimation(flat)
+    if flat["data.meta_size"] is not None and flat["data.keep_groups_whole"]:
+        raise ConfigError(
+            f"config.data.meta_size={flat['data.meta_size']} takes examples and not groups, and "
+            "config.data.keep_groups_whole=True: give a split called meta in place of the first"
+        )
     for name in flat["methods"]:
         _check_method(name, own.entry_of(name), flat)
 
@@ -56,12 +61,9 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             f"{said} cannot be combined with config.microbatches={parts}: its loss is one of a "
             "whole batch: take 1"
         )
-    _, options = own.options_of_method(name)
-    path = entry.section or f"method.{own.method_name(name)}"
-    chosen = {option: flat[f"{path}.{option}"] for option in options}
     may_have_meta = flat["data.meta_size"] is not None or flat["data.source"] in _HAS_SPLITS
     is_own = own.is_own(_selector("data"), flat["data.source"])
-    if entry.sees_meta(chosen) and not (may_have_meta or is_own):
+    if own.sees_meta(name, flat) and not (may_have_meta or is_own):
         raise ConfigError(f"{said} {NO_META}")
     rate = flat.get(f"method.{own.method_name(name)}.noise_rate")
     if isinstance(rate, float) and leaves_nothing(rate, flat["batch_size"]):

@@ -105,6 +105,26 @@ def options_of_method(value: str) -> tuple[str, dict[str, Parameter]]:
     return entry.section or f"method.{method_name(value)}", found
 
 
+def sees_meta(value: str, flat: Mapping[str, Any]) -> bool:
+    """Whether a method learns from examples that are known to be labelled rightly.
+
+    Args:
+      value: As the config names it.
+      flat: The whole config.
+
+    Raises:
+      ConfigError: if a person's own does not say.
+    """
+    path, options = options_of_method(value)
+    try:
+        return bool(entry_of(value).sees_meta({name: flat[join(path, name)] for name in options}))
+    except Exception as error:  # it is a program, and can fail in any way
+        raise ConfigError(
+            f"config.methods={value!r}: sees_meta fails: {type(error).__name__}: {error}: a "
+            "function of a mapping of its options is needed"
+        ) from error
+
+
 def declare(config: config_dict.ConfigDict) -> dict[str, Parameter]:
     """Gives a config the keys of its own choices' options, with their types, in place.
 

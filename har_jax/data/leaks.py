@@ -36,13 +36,15 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     tests = {"test": dataset.test, **dataset.others}
     train_ids = _content(dataset.train)
     test_ids = np.concatenate([_content(examples) for examples in tests.values()])
-    leaks = np.isin(train_ids, test_ids)
+    leaks = {}
     learned = {name: part for name, part in dataset.splits.items() if name in ("train", "meta")}
     for name, part in learned.items():
+        leaked = np.isin(_content(part), test_ids)
+        leaks[name] = int(np.sum(leaked))
         if on_leak == "stop":
             _refuse(name, part, tests)
         elif on_leak == "drop":
-            learned[name] = part.take(np.flatnonzero(~np.isin(_content(part), test_ids)))
+            learned[name] = part.take(np.flatnonzero(~leaked))
         if not len(learned[name]):
             raise DataError(
                 f"config.data.on_leak=drop leaves nothing to train on: all of {name} is in test"
@@ -51,10 +53,11 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
     _warn_of_conflicts(dataset, train_ids)
     if on_leak == "keep":
         train = dataclasses.replace(train, content=None)
+    what = "kept" if on_leak == "keep" else "left out"
     found = dataset.found.counted(
         {
-            f"{'kept' if on_leak == 'keep' else 'left out'}: training examples that equal one that "
-            "is tested on": int(np.sum(leaks)),
+            f"{what}: training examples that equal one that is tested on": leaks["train"],
+            f"{what}: examples of meta that equal one that is tested on": leaks.get("meta", 0),
             "training examples that equal one before": len(train_ids) - len(np.unique(train_ids)),
         }
     )

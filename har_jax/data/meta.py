@@ -1,9 +1,60 @@
 """Examples whose labels are known to be right, which some methods learn from beside the others."""
 
+import dataclasses
+import warnings
+
 import numpy as np
 from jaxtyping import Int
 
-from har_jax.data.examples import DataError
+from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.found import Found
+
+
+def set_apart(
+    dataset: Dataset, train: Examples, size: int | None, seed: int, *, labels_are_right: bool
+) -> tuple[Examples, Examples | None, Found]:
+    """Takes examples that are known to be labelled rightly out of a training set.
+
+    Args:
+      dataset: What a source loads, which may have a split of them.
+      train: Its training set, or a part of it.
+      size: How many are taken, as many of each class; None for those of the split, if there is one.
+      seed: The choice depends on nothing else.
+      labels_are_right: Whether wrong labels are made later on, and none are there now.
+
+    Returns:
+      What is trained on, without examples that equal one of them; these, or None; and what is to be
+      said of both.
+
+    Raises:
+      DataError: if they are given twice, or cannot be taken.
+
+    Warns:
+      UserWarning: if the labels that are taken for right are not known to be.
+    """
+    found, meta = dataset.found, dataset.meta
+    if size is not None and meta is not None:
+        raise DataError(
+            f"config.data.meta_size={size} is not read, since the data have a split meta: remove "
+            "one of the two"
+        )
+    if size is not None:
+        taken, rest = balanced_split(train.labels, size, len(dataset.class_names), seed)
+        if not labels_are_right:
+            warnings.warn(
+                f"config.data.meta_size={size} examples count as labelled rightly, as they are, "
+                "since config.data.noise makes no wrong labels: of data with wrong labels of their "
+                "own, give those that you have looked through as a split called meta",
+                stacklevel=3,
+            )
+        origin = f"{found.splits.get('train', 'the training set')}, without noise"
+        found = dataclasses.replace(found, splits={**found.splits, "meta": origin})
+        train, meta = train.take(rest), train.take(taken)
+    if meta is None or meta.content is None or train.content is None:
+        return train, meta, found
+    copies = np.isin(train.content, meta.content)
+    told = {"left out: training examples that equal one of meta": int(np.sum(copies))}
+    return train.take(np.flatnonzero(~copies)), meta, found.counted(told)
 
 
 def balanced_split(

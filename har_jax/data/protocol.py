@@ -10,10 +10,9 @@ from har_jax.data.apart import Parts
 from har_jax.data.classes import Classes
 from har_jax.data.corruption import Imbalance, Noise
 from har_jax.data.examples import DataError, Dataset, Examples
-from har_jax.data.found import Found
 from har_jax.data.labels import warn_of_near_names
 from har_jax.data.leaks import OnLeak, mend_leaks
-from har_jax.data.meta import balanced_split
+from har_jax.data.meta import set_apart
 from har_jax.data.reading.texts import Vocabulary, are_texts, warn_of_unknown_words
 from har_jax.data.sources.source import Kind, Source
 from har_jax.data.splits import stratified_split
@@ -98,7 +97,9 @@ def load(
     if train_size is not None and train_size < len(train):
         subset, _ = stratified_split(train.labels, train_size, seeds.derive(seed, "subset"))
         train = train.take(subset)
-    train, meta, found = _without_meta(dataset, train, meta_size, noise is not None, seed)
+    train, meta, found = set_apart(
+        dataset, train, meta_size, seeds.derive(seed, "meta"), labels_are_right=noise is not None
+    )
     clean = train.labels
     try:
         noisy, kept = clean, np.arange(len(clean))
@@ -148,32 +149,6 @@ def load(
     )
 
 
-def _without_meta(
-    dataset: Dataset, train: Examples, size: int | None, noise_is_ours: bool, seed: int
-) -> tuple[Examples, Examples | None, Found]:
-    """What is trained on, what is known to be labelled rightly, and what is to be said of them."""
-    if size is None:
-        return train, dataset.meta, dataset.found
-    if dataset.meta is not None:
-        raise DataError(
-            f"config.data.meta_size={size} is not read, since the data have a split meta: remove "
-            "one of the two"
-        )
-    classes = len(dataset.class_names)
-    taken, rest = balanced_split(train.labels, size, classes, seeds.derive(seed, "meta"))
-    if not noise_is_ours:
-        warnings.warn(
-            f"config.data.meta_size={size} examples count as labelled rightly, as they are, since "
-            "config.data.noise makes no wrong labels: of data with wrong labels of their own, give "
-            "those that you have looked through as a split called meta",
-            stacklevel=3,
-        )
-    found = dataset.found
-    origin = f"{found.splits.get('train', 'the training set')}, without noise"
-    found = dataclasses.replace(found, splits={**found.splits, "meta": origin})
-    return train.take(rest), train.take(taken), found
-
-
 def _warn_of_classes(dataset: Dataset) -> None:
     """Warns of classes that cannot be learned.
 
@@ -187,6 +162,12 @@ def _warn_of_classes(dataset: Dataset) -> None:
             f"no class is both trained and tested on: trained on are {named(train)}, tested on "
             f"{named(tested)}: give the splits the same classes, or see whether "
             "these are splits themselves, one folder too high"
+        )
+    if dataset.meta is not None and (without := train - set(dataset.meta.labels.tolist())):
+        warnings.warn(
+            f"no example of meta is of class {named(without)}: methods that learn from its labels "
+            "are told nothing of these; add some",
+            stacklevel=3,
         )
     if absent := set(range(len(names))) - train:
         warnings.warn(
@@ -213,15 +194,16 @@ def _check_groups(dataset: Dataset, keep_whole: bool) -> None:
         return
     assert dataset.group_names is not None
     warn_of_near_names(dataset.group_names, "groups")
+    learned = {name: dataset.splits[name] for name in ("train", "meta") if name in dataset.splits}
     for split, examples in {"test": dataset.test, **dataset.others}.items():
-        torn = np.intersect1d(dataset.train.groups, examples.group_ids())
-        if keep_whole and len(torn):
-            names = some([dataset.group_names[group] for group in torn])
-            raise DataError(
-                f"config.data.keep_groups_whole=True, and {len(torn)} groups are in train and in "
-                f"{split}, as the source splits them: {names}: mend its splits, or remove them "
-                "to have some made"
-            )
+        for name, part in learned.items() if keep_whole else ():
+            if len(torn := np.intersect1d(part.group_ids(), examples.group_ids())):
+                names = some([dataset.group_names[group] for group in torn])
+                raise DataError(
+                    f"config.data.keep_groups_whole=True, and {len(torn)} groups are in {name} and "
+                    f"in {split}, as the data are split: {names}: mend the splits, or, of train "
+                    "and test, remove them to have some made"
+                )
 
 
 def _encoded(examples: Examples, vocabulary: Vocabulary, length: int) -> Examples:

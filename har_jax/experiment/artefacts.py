@@ -14,12 +14,13 @@ from ml_collections import config_dict
 
 from har_jax.config import own
 from har_jax.config.consistency import NO_META
+from har_jax.config.defaults import flatten
 from har_jax.data import DataError, TrainingData
 from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import estimates, method_options, sees_meta, wants_noise_rate
+from har_jax.experiment.build import estimates, method_options, wants_noise_rate
 from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
@@ -201,13 +202,13 @@ class Artefacts:
     def need_meta(self) -> None:
         """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
         for name, value in self.methods.items():
-            if self.data.meta is None and sees_meta(value, self.config):
+            if self.data.meta is None and own.sees_meta(value, flatten(self.config)):
                 raise DataError(f"{name} {NO_META}")
 
     def _beside(self, name: str, selection: Selection | None) -> dict[str, Beside]:
         """What each of a method's batches has beside it."""
         found = {} if selection is None else candidates_beside(self.trainer, selection)
-        if sees_meta(self.methods[name], self.config):
+        if own.sees_meta(self.methods[name], flatten(self.config)):
             meta = self.data.meta
             assert meta is not None  # looked at before any stage
             arrays = {"inputs": meta.inputs, "labels": meta.labels}

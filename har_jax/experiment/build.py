@@ -219,11 +219,6 @@ def estimates(name: str, config: config_dict.ConfigDict) -> bool:
     return entry.estimates or entry.labels is not None or wants_noise_rate(name, config)
 
 
-def sees_meta(name: str, config: config_dict.ConfigDict) -> bool:
-    """Whether a method learns from examples that are known to be labelled rightly."""
-    return own.entry_of(name).sees_meta(method_options(name, config))
-
-
 def wants_noise_rate(name: str, config: config_dict.ConfigDict) -> bool:
     """Whether a method takes a noise rate that the config does not say."""
     return method_options(name, config).get("noise_rate", 0.0) is None

@@ -113,13 +113,13 @@ def candidates_beside(trainer: Trainer, selection: Selection) -> dict[str, Besid
     """The candidates that come with every batch of those that are selected; none if there are few.
 
     As many as :func:`har_jax.estimation.cross_validation.candidate_batch_size` says, rounded down
-    to what falls into equal parts for the devices.
+    to what falls into equal parts for the devices, one for each at least.
     """
     index = selection.candidates
     rows = candidate_batch_size(len(index), len(selection.selected), trainer.config.batch_size)
-    rows -= rows % trainer.mesh.size
     if not rows:
         return {}
+    rows = max(rows // trainer.mesh.size, 1) * trainer.mesh.size
     train = trainer.data.train.take(index)
     return {"candidate": Beside({"inputs": train.inputs, "labels": train.labels}, rows)}
 

@@ -54,9 +54,11 @@ def run_train(artefacts: Artefacts, name: str) -> None:
         name, trained.method, trained.state, data.train, data.test, *data.others.values()
     )
     if is_first():
-        told = given(trained.labels, trained.noise_rate, data, meta=trained.meta)
-        if trained.selection is not None:
-            told |= given_by_selection(trained.selection, data)
+        selection = trained.selection
+        labels = trained.labels if selection is None else data.train.labels  # told of by itself
+        told = given(labels, trained.noise_rate, data, meta=trained.meta)
+        if selection is not None:
+            told |= given_by_selection(selection, data)
         write_json(folder / "given.json", told)
     results = {"test": test, **dict(zip(data.others, others, strict=True))}
     artefacts.trainer.describe_data(folder)

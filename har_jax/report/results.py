@@ -16,7 +16,7 @@ from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT
 
-SEEDS = ("test split", "noise", "imbalance", "pretrain split", "pretrain", "train")
+SEEDS = ("test split", "meta", "noise", "imbalance", "pretrain split", "pretrain", "train")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,5 +47,5 @@ def first_failure(finite: Mapping[str, Bool[np.ndarray, " S"]]) -> tuple[int, li
 
 def diverged(what: str, *remedies: str) -> FloatingPointError:
     """The error for a training run whose numbers are not finite, with remedies."""
-    lower = "lower config.optimizer.learning_rate or the regularizer's strength"
+    lower = "lower config.optimizer.learning_rate, or the method's own strength or rate"
     return FloatingPointError(f"{what}: {', '.join([lower, *remedies])}")

@@ -149,12 +149,13 @@ def single_network(
 
     def init(key: PRNGKeyArray, batch: Batch) -> TrainState:
         start = options.get("start")
+        mine = {} if beside is None else beside(key)
         if start is None:
             start = model.init(key, ready(batch["inputs"]), train=False)
+            _refuse_clash(start, mine)
         collections = jax.tree.map(jnp.array, dict(start))  # whoever donates the state keeps it
         params = collections.pop("params")
-        if beside is not None:
-            collections |= {name: of for name, of in beside(key).items() if name not in collections}
+        collections |= mine
         begun = dict(
             step=jnp.zeros((), jnp.int32),
             params=params,
@@ -243,6 +244,14 @@ def single_network(
         return Method(init, step_of(0), predict)
     phases = Phases((step_of(0), step_of(1)), lambda step: int(step % every != 0))
     return Method(init, step_in_turn, predict, phases)
+
+
+def _refuse_clash(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    if both := sorted(set(theirs) & set(mine)):
+        raise ValueError(
+            f"the network has a collection called {', '.join(both)}, as has the method: call it "
+            "otherwise"
+        )
 
 
 def own_collection(
