@@ -17,7 +17,8 @@ from benchmarks.candidates import PRECISIONS, Candidate, Setup, beside, ours
 from har_jax.methods import METHODS
 
 VARIANTS: Mapping[str, tuple[dict[str, Any], ...]] = {
-    "har": ({"derivative": "first_order"}, {"every": 2}, {"derivative": "first_order", "every": 2})
+    "har": ({"derivative": "first_order"}, {"every": 2}, {"derivative": "first_order", "every": 2}),
+    "mentornet": ({"curriculum": "data_driven"},),
 }
 """By the name of a method, its options that cost something else."""
 

@@ -53,6 +53,8 @@ def set_apart(
     if meta is None or meta.content is None or train.content is None:
         return train, meta, found
     copies = np.isin(train.content, meta.content)
+    if np.all(copies):
+        raise DataError("every training example equals one of meta: nothing is left to train on")
     told = {"left out: training examples that equal one of meta": int(np.sum(copies))}
     return train.take(np.flatnonzero(~copies)), meta, found.counted(told)
 
