@@ -17,15 +17,15 @@ from har_jax.config.consistency import NO_META
 from har_jax.config.defaults import flatten
 from har_jax.data import DataError, TrainingData
 from har_jax.estimation.cross_validation import Selection
-from har_jax.estimation.noise_rate import leaves_nothing, noise_rate, warn_of_lost_classes
+from har_jax.estimation.noise_rate import leaves_nothing, noise_rate
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import estimates, method_options, wants_noise_rate
+from har_jax.experiment.build import estimates, wants_noise_rate
+from har_jax.experiment.per_example import labels_by, strength_by
 from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError, StageFolder
 from har_jax.methods import Method, Setting
-from har_jax.options import make
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.system.files import damaged, read_array, read_arrays, write_arrays
@@ -173,27 +173,30 @@ class Artefacts:
             probabilities=None if entry.labels is None else self.probabilities(),
             seed=seeds.derive(config.seed, "strength"),
         )
-        labels = self._labels(name, setting)
+        value = self.methods[name]
+        labels = labels_by(value, config, setting, self.data.class_names)
         selection = read_selection(self.select[name].path) if name in self.select else None
+        taken = labels >= 0
         if selection is not None:
             labels = np.where(selection.removed, -1, labels)
-        kept = np.flatnonzero(labels >= 0) if selection is None else selection.selected
+            taken &= selection.round >= 0
+        kept = np.flatnonzero(taken)
         train = self.data.train if len(kept) == len(labels) else self.data.train.take(kept)
         arrays: dict[str, Any] = {"inputs": train.inputs, "labels": labels[kept]}
-        strength = self._strength(name, setting)
+        strength = strength_by(value, config, setting)
         if strength is not None:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
         beside = self._beside(name, selection)
         if selection is not None:
-            known |= known_by(self.trainer, self.methods[name], selection, beside)
-        if wants_noise_rate(self.methods[name], config):
+            known |= known_by(self.trainer, value, selection, beside)
+        if wants_noise_rate(value, config):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
             self.start.need_checkpoint(f"from which {name} starts")
             known["start"] = self.started()[1].variables
         epochs, path = config.train.epochs, self.train[name].path
-        method = self.trainer.make_method(self.methods[name], labels[kept], epochs, known=known)
+        method = self.trainer.make_method(value, labels[kept], epochs, known=known)
         state = self.trainer.fit(method, arrays, path, epochs, title=name, beside=beside)
         strength = np.zeros(len(labels)) if strength is None else strength
         meta = len(beside["meta"].data["labels"]) if "meta" in beside else 0
@@ -227,47 +230,6 @@ class Artefacts:
                 f"config.method.{name}.noise_rate"
             )
         return rate
-
-    def _labels(self, name: str, setting: Setting) -> np.ndarray:
-        """The labels that a method is trained with, -1 of examples that it leaves out."""
-        entry = self.entries[name]
-        if entry.labels is None:
-            return setting.labels
-        said, count = f"config.methods={self.methods[name]!r}", self.data.num_classes
-        chosen = method_options(self.methods[name], self.config)
-        try:
-            labels = make(entry.labels, setting, chosen=chosen)
-        except ValueError as error:
-            raise StageError(f"{said}: {error}") from error
-        fits = isinstance(labels, np.ndarray) and labels.shape == setting.labels.shape
-        if not fits or labels.dtype.kind != "i" or not np.all((labels >= -1) & (labels < count)):
-            raise StageError(
-                f"{said}: its labels must be an array of shape {setting.labels.shape} of ids of "
-                "classes, -1 of examples that are left out"
-            )
-        if not np.any(labels >= 0):
-            raise StageError(f"{said} leaves no example to train on")
-        warn_of_lost_classes(name, setting.labels, labels, self.data.class_names)
-        return np.asarray(labels, setting.labels.dtype)
-
-    def _strength(self, name: str, setting: Setting) -> np.ndarray | None:
-        """The factor of R of every training example; None where nothing is regularized."""
-        entry = self.entries[name]
-        if entry.strength is None:
-            return None
-        chosen = method_options(self.methods[name], self.config)
-        try:
-            strength = make(entry.strength, setting, chosen=chosen)
-        except ValueError as error:
-            raise StageError(f"{name}: {error}; config.estimate.smoothing can help") from error
-        shape = setting.labels.shape
-        fits = isinstance(strength, np.ndarray) and strength.shape == shape
-        if not fits or not np.all(np.isfinite(strength) & (strength >= 0)):
-            raise StageError(
-                f"config.methods={self.methods[name]!r}: its strengths must be an array of shape "
-                f"{shape} of finite numbers that are not negative"
-            )
-        return np.asarray(strength)
 
     def digest_for(self, folder: StageFolder) -> str:
         """A checksum of what a stage reads: not of probabilities, where it estimates nothing."""
