@@ -201,8 +201,8 @@ def _check_groups(dataset: Dataset, keep_whole: bool) -> None:
                 names = some([dataset.group_names[group] for group in torn])
                 raise DataError(
                     f"config.data.keep_groups_whole=True, and {len(torn)} groups are in {name} and "
-                    f"in {split}, as the data are split: {names}: mend the splits, or, of train "
-                    "and test, remove them to have some made"
+                    f"in {split}, as the source splits them: {names}: mend its splits, or, of "
+                    "train and test, remove them to have some made"
                 )
 
 

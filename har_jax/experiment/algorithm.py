@@ -115,9 +115,9 @@ class Experiment:
 
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         a = self._artefacts
-        a.need_meta()
         if a.estimates and a.foreign:
             a.check_foreign()
+        a.need_meta()
         parts: Sequence[np.ndarray] = ()
         if a.estimates and not a.foreign:
             train = a.data.train  # loaded out here, where its own warnings are heard

@@ -205,7 +205,7 @@ class Artefacts:
     def need_meta(self) -> None:
         """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
         for name, value in self.methods.items():
-            if self.data.meta is None and own.sees_meta(value, flatten(self.config)):
+            if own.sees_meta(value, flatten(self.config)) and self.data.meta is None:
                 raise DataError(f"{name} {NO_META}")
 
     def _beside(self, name: str, selection: Selection | None) -> dict[str, Beside]:
