@@ -4,6 +4,7 @@ import pathlib
 import signal
 import subprocess
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -75,6 +76,25 @@ def cut_after_saving(monkeypatch):
                 train(*arguments, **options)
 
     return call
+
+
+@pytest.fixture
+def assert_cut_twice_is_the_same(tmp_path, cut_after_saving):
+    """Compares a run of so many steps with the same that is cut twice at random, bit for bit.
+
+    It is given what trains in a folder of ``tmp_path``, by name, and saves each step.
+    """
+
+    def compare(train, steps):
+        whole = train("whole")
+        cuts = np.random.default_rng(0).choice(np.arange(1, steps), 2, replace=False)
+        for step in np.sort(cuts).tolist():
+            cut_after_saving(step, train, "cut")
+        chex.assert_trees_all_equal(train("cut"), whole)
+        records = [(tmp_path / folder / "metrics.jsonl").read_text() for folder in ("whole", "cut")]
+        assert records[0] == records[1]
+
+    return compare
 
 
 @pytest.fixture

@@ -271,7 +271,9 @@ def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("gce", "dmi", "l2rw")),
     ],
 )
-def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(tmp_path, cut_after_saving, name):
+def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(
+    tmp_path, assert_cut_twice_is_the_same, name
+):
     make = MAKE.get(name, methods.gce)
     whole_set = {key: np.asarray(value) for key, value in batch(20).items()}
     data = {key: whole_set[key] for key in ("inputs", "labels")}
@@ -283,13 +285,7 @@ def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(tmp_path, cut_
         options = dict(steps=12, batch_size=8, seed=0, log_every=5, checkpoint_every=1)
         return fit(method, data, tmp_path / folder, title=name, beside=beside, **options)
 
-    whole = train("whole")
-    cuts = np.sort(np.random.default_rng(0).choice(np.arange(1, 12), 2, replace=False))
-    for step in cuts.tolist():
-        cut_after_saving(step, train, "cut")
-    chex.assert_trees_all_equal(train("cut"), whole)
-    records = [(tmp_path / folder / "metrics.jsonl").read_text() for folder in ("whole", "cut")]
-    assert records[0] == records[1]
+    assert_cut_twice_is_the_same(train, steps=12)
 
 
 class Wrapped(nn.Module):

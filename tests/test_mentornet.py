@@ -498,7 +498,7 @@ def test_predictions_are_the_networks():
     "curriculum", ["data_driven", pytest.param("predefined", marks=pytest.mark.slow)]
 )
 def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(
-    tmp_path, cut_after_saving, curriculum
+    tmp_path, assert_cut_twice_is_the_same, curriculum
 ):
     data = {key: np.asarray(value) for key, value in batch(20).items()}
     meta = {"inputs": data.pop("meta_inputs"), "labels": data.pop("meta_labels")}
@@ -519,13 +519,7 @@ def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(
             checkpoint_every=1,
         )
 
-    whole = train("whole")
-    cuts = np.sort(np.random.default_rng(0).choice(np.arange(1, 12), 2, replace=False))
-    for step in cuts.tolist():
-        cut_after_saving(step, train, "cut")
-    chex.assert_trees_all_equal(train("cut"), whole)
-    records = [(tmp_path / folder / "metrics.jsonl").read_text() for folder in ("whole", "cut")]
-    assert records[0] == records[1]
+    assert_cut_twice_is_the_same(train, steps=12)
 
 
 def test_a_step_that_is_skipped_is_none_of_training(tmp_path):

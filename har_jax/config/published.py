@@ -2,9 +2,8 @@
 :mod:`har_jax.config.recipes`, in place.
 
 The network stays the config's, as do its data and their noise, but for the examples that are known
-to be labelled rightly. Cao et al. (2021) do not say which
-of these choices their tables are of; those of :mod:`har_jax.reproduce` train every method with one
-budget instead.
+to be labelled rightly. Cao et al. (2021) do not say which of these choices their tables are of;
+those of :mod:`har_jax.reproduce` train every method with one budget instead.
 """
 
 from ml_collections import config_dict
@@ -51,15 +50,10 @@ def co_teaching(config: config_dict.ConfigDict) -> None:
     config.methods = ("co_teaching",)
     config.method.co_teaching.gradual_epochs = 10
     config.method.co_teaching.exponent = 1.0
-    _unset(config)
-    config.optimizer.name = "adam"
-    config.optimizer.learning_rate = 1e-3
-    config.optimizer.weight_decay = 0.0
-    config.optimizer.b1 = 0.9
+    _adam(config, weight_decay=0.0)
     config.optimizer.late_b1 = (late, 0.1)
     config.optimizer.schedule = "linear"
     config.optimizer.decay_from = late
-    config.batch_size = 128
     config.train.epochs = config.pretrain.epochs = 199.0
     config.data.augment = "none"
     config.data.mean = config.data.std = None
@@ -72,24 +66,16 @@ def incv(config: config_dict.ConfigDict) -> None:
     the epochs: rates fall to a tenth at 80, 120 and 160 of 200 epochs, and at 20, 30 and 40 of 50.
     Theirs falls to half at 180 as well, with moments of Adam that begin anew at each fall; that of
     the selection is a half, a quarter and a tenth of the first one. Their decay of weights is of
-    the blocks' convolutions only. Kinds of noise are
-    the config's; whoever makes symmetric noise says so by ``config.method.incv.noise``.
+    the blocks' convolutions only. Kinds of noise are the config's; whoever makes symmetric noise
+    says so by ``config.method.incv.noise``.
     """
     _num_classes(config, 10)
     config.methods = ("incv",)
     config.method.incv.rounds = 4
     config.method.incv.share = 0.25
     config.method.incv.gradual_epochs = 10
-    _unset(config)
-    config.optimizer.name = "adam"
-    config.optimizer.learning_rate = 1e-3
-    config.optimizer.weight_decay = 2e-4
-    config.optimizer.b1 = 0.9
-    config.optimizer.schedule = "step"
-    config.optimizer.decay_epochs = (80.0, 120.0, 160.0)
-    config.optimizer.decay_factor = 0.1
-    config.batch_size = 128
-    config.train.epochs = config.pretrain.epochs = 200.0
+    _adam(config, weight_decay=2e-4)
+    _fall(config, 80.0, 120.0, 160.0, 200.0, factor=0.1)
     config.data.augment = "crop_and_flip"
     config.data.mean = config.data.std = None
 
@@ -168,6 +154,15 @@ def _sgd(config: config_dict.ConfigDict, *, rate: float, weight_decay: float) ->
     config.optimizer.name = "sgd"
     config.optimizer.learning_rate = rate
     config.optimizer.momentum = 0.9
+    config.optimizer.weight_decay = weight_decay
+    config.batch_size = 128
+
+
+def _adam(config: config_dict.ConfigDict, *, weight_decay: float) -> None:
+    _unset(config)
+    config.optimizer.name = "adam"
+    config.optimizer.learning_rate = 1e-3
+    config.optimizer.b1 = 0.9
     config.optimizer.weight_decay = weight_decay
     config.batch_size = 128
 

@@ -72,8 +72,33 @@ class Examples:
         return self.labels if self.groups is None else self.groups
 
 
+class Splits:
+    """The parts by name of what has these fields."""
+
+    train: Examples
+    meta: Examples | None
+    test: Examples
+    others: Mapping[str, Examples]
+
+    @property
+    def learned(self) -> dict[str, Examples]:
+        """Those that are learned from."""
+        meta = {} if self.meta is None else {"meta": self.meta}
+        return {"train": self.train, **meta}
+
+    @property
+    def tested(self) -> dict[str, Examples]:
+        """Those that are evaluated on."""
+        return {"test": self.test, **self.others}
+
+    @property
+    def splits(self) -> dict[str, Examples]:
+        """All of them."""
+        return {**self.learned, **self.tested}
+
+
 @dataclasses.dataclass(frozen=True)
-class Dataset:
+class Dataset(Splits):
     """A training and a test set.
 
     Attributes:
@@ -116,12 +141,6 @@ class Dataset:
                     f"train {self.train.inputs.shape[1:]}"
                 )
             _check_finite(examples.inputs, split)
-
-    @property
-    def splits(self) -> dict[str, Examples]:
-        """All parts by name."""
-        meta = {} if self.meta is None else {"meta": self.meta}
-        return {"train": self.train, **meta, "test": self.test, **self.others}
 
 
 def _check_finite(inputs: Inputs, name: str) -> None:

@@ -33,16 +33,14 @@ def mend_leaks(dataset: Dataset, on_leak: OnLeak) -> Dataset:
       UserWarning: if training examples that equal each other have different labels.
     """
     dataset = _compared(dataset)
-    tests = {"test": dataset.test, **dataset.others}
     train_ids = _content(dataset.train)
-    test_ids = np.concatenate([_content(examples) for examples in tests.values()])
-    leaks = {}
-    learned = {name: part for name, part in dataset.splits.items() if name in ("train", "meta")}
+    test_ids = np.concatenate([_content(examples) for examples in dataset.tested.values()])
+    leaks, learned = {}, dataset.learned
     for name, part in learned.items():
         leaked = np.isin(_content(part), test_ids)
         leaks[name] = int(np.sum(leaked))
-        if on_leak == "stop":
-            _refuse(name, part, tests)
+        if on_leak == "stop" and leaks[name]:
+            _refuse(name, part, dataset.tested)
         elif on_leak == "drop":
             learned[name] = part.take(np.flatnonzero(~leaked))
         if not len(learned[name]):

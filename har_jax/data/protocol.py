@@ -194,9 +194,8 @@ def _check_groups(dataset: Dataset, keep_whole: bool) -> None:
         return
     assert dataset.group_names is not None
     warn_of_near_names(dataset.group_names, "groups")
-    learned = {name: dataset.splits[name] for name in ("train", "meta") if name in dataset.splits}
-    for split, examples in {"test": dataset.test, **dataset.others}.items():
-        for name, part in learned.items() if keep_whole else ():
+    for split, examples in dataset.tested.items():
+        for name, part in dataset.learned.items() if keep_whole else ():
             if len(torn := np.intersect1d(part.group_ids(), examples.group_ids())):
                 names = some([dataset.group_names[group] for group in torn])
                 raise DataError(

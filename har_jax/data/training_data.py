@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
-from har_jax.data.examples import Examples
+from har_jax.data.examples import Examples, Splits
 from har_jax.data.found import Found
 from har_jax.data.reading.encoded import EncodedImages
 from har_jax.data.reading.texts import Vocabulary
@@ -18,7 +18,7 @@ from har_jax.system.interruption import checked
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainingData:
+class TrainingData(Splits):
     """What is trained on, and what is known of it.
 
     Attributes:
@@ -57,12 +57,6 @@ class TrainingData:
     def vocabulary_size(self) -> int | None:
         """The number of ids of words; None of images."""
         return None if self.vocabulary is None else len(self.vocabulary)
-
-    @property
-    def splits(self) -> dict[str, Examples]:
-        """All parts by name."""
-        meta = {} if self.meta is None else {"meta": self.meta}
-        return {"train": self.train, **meta, "test": self.test, **self.others}
 
     @property
     def flipped(self) -> Bool[np.ndarray, " n"]:

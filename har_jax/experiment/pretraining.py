@@ -1,6 +1,8 @@
 """The models that estimate the noise, each on a part of the training set."""
 
+import dataclasses
 import pathlib
+from collections.abc import Sequence
 
 import numpy as np
 from ml_collections import config_dict
@@ -8,10 +10,12 @@ from ml_collections import config_dict
 from har_jax.data import Examples
 from har_jax.data.apart import Parts
 from har_jax.estimation.held_out import held_out_parts
+from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.experiment.trainer import Trainer
 from har_jax.system import seeds
 from har_jax.system.files import write_array, write_arrays
 from har_jax.system.processes import is_first
+from har_jax.train.evaluate import Evaluation
 
 
 def held_out_of(config: config_dict.ConfigDict, train: Examples) -> list[np.ndarray]:
@@ -49,24 +53,65 @@ def pretrain(trainer: Trainer, path: pathlib.Path) -> None:
     for held_out, folder in zip(parts, folders_of(config, path), strict=True):
         title = f"pretrain {folder.name}" if folded else "pretrain"
         fitted = train.take(np.setdiff1d(np.arange(len(train)), held_out))
-        method = trainer.make_method("erm", fitted.labels, epochs, reweighting=False)
-        arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
-        state = trainer.fit(method, arrays, folder, epochs, title=title)
-        (result,) = trainer.evaluate(
-            title, method, state, train.take(held_out), probabilities=folded
+        unseen = train.take(held_out)
+        results.append(
+            predict_unseen(trainer, fitted, unseen, folder, epochs, title, probabilities=folded)
         )
-        results.append(result)
-    index = np.concatenate(parts)
+    said = joined(parts, range(len(parts)), results)
     trainer.describe_data(path)
     if not is_first():
         return
     if folded:
         probabilities = np.concatenate([result.probabilities for result in results])
-        write_array(path / "probabilities.npy", probabilities[np.argsort(index)])
-    write_arrays(
-        path / "held_out.npz",
-        index=index,
-        fold=np.repeat(np.arange(len(parts)), [len(part) for part in parts]),
+        write_array(path / "probabilities.npy", probabilities[np.argsort(said.index)])
+    write_arrays(path / "held_out.npz", **dataclasses.asdict(said))
+
+
+def predict_unseen(
+    trainer: Trainer,
+    fitted: Examples,
+    unseen: Examples,
+    folder: pathlib.Path,
+    epochs: float,
+    title: str,
+    *,
+    schedule_epochs: float | None = None,
+    probabilities: bool = False,
+) -> Evaluation:
+    """Trains plainly on some examples, and says what it has to of others.
+
+    Args:
+      trainer: Of the config.
+      fitted: What is trained on.
+      unseen: What is predicted.
+      folder: Of the run, which goes on where it was cut.
+      epochs: Of training.
+      title: The name to show.
+      schedule_epochs: As :func:`har_jax.experiment.build.make_method` takes it.
+      probabilities: Whether to return those of all classes.
+    """
+    method = trainer.make_method(
+        "erm", fitted.labels, epochs, schedule_epochs=schedule_epochs, reweighting=False
+    )
+    arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
+    state = trainer.fit(method, arrays, folder, epochs, title=title)
+    (result,) = trainer.evaluate(title, method, state, unseen, probabilities=probabilities)
+    return result
+
+
+def joined(
+    parts: Sequence[np.ndarray], folds: Sequence[int], results: Sequence[Evaluation]
+) -> OutOfSample:
+    """What was said of some parts of the training set, each by a model of its own.
+
+    Args:
+      parts: Which examples each is.
+      folds: The number of each.
+      results: Of each.
+    """
+    return OutOfSample(
+        index=np.concatenate(parts),
+        fold=np.repeat(folds, [len(part) for part in parts]),
         prediction=np.concatenate([result.prediction for result in results]),
         loss=np.concatenate([result.loss for result in results]),
         confidence=np.concatenate([result.confidence for result in results]),

@@ -25,6 +25,7 @@ from har_jax.estimation.cross_validation import (
 from har_jax.estimation.noise_rate import warn_of_lost_classes
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.experiment.build import method_options
+from har_jax.experiment.pretraining import joined, predict_unseen
 from har_jax.experiment.trainer import Trainer
 from har_jax.experiment.workdir import StageError
 from har_jax.methods import CrossValidation
@@ -182,23 +183,18 @@ def _said(
         of_model = folder / f"half-{half}"
         title = f"select {folder.name} {of_model.name}"
         fitted = train.take(np.union1d(selection.selected, halves[half]))
-        method = trainer.make_method(
-            "erm",
-            fitted.labels,
-            epochs,
-            schedule_epochs=config.train.epochs,
-            reweighting=False,
+        results.append(
+            predict_unseen(
+                trainer,
+                fitted,
+                train.take(other),
+                of_model,
+                epochs,
+                title,
+                schedule_epochs=config.train.epochs,
+            )
         )
-        arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
-        state = trainer.fit(method, arrays, of_model, epochs, title=title)
-        results += trainer.evaluate(title, method, state, train.take(other))
-    said = OutOfSample(
-        index=np.concatenate(halves[::-1]),
-        fold=np.repeat([1, 0], [len(half) for half in reversed(halves)]),
-        prediction=np.concatenate([result.prediction for result in results]),
-        loss=np.concatenate([result.loss for result in results]),
-        confidence=np.concatenate([result.confidence for result in results]),
-    )
+    said = joined(halves[::-1], [1, 0], results)
     if is_first():
         write_arrays(file, **dataclasses.asdict(said))
     return said

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import optax
 from flax import linen as nn
 
-from har_jax.losses import cross_entropy
 from har_jax.methods.shared.axis import whole_batch
-from har_jax.methods.shared.meta import Linearized, meta_gradient, need_meta
+from har_jax.methods.shared.meta import Linearized, forward_passes, meta_gradient, need_meta
 from har_jax.methods.shared.method import Method
 from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
 from har_jax.objective import weighted_sum
@@ -51,23 +50,15 @@ def l2rw(
 
     def objective(variables, batch, weights, apply_options):
         need_meta("l2rw", batch)
-        labels = batch["labels"]
-
-        def logits_of(params, inputs):
-            return model.apply({**variables, "params": params}, inputs, **apply_options)
-
-        def losses(params, prefix=""):
-            logits, _ = logits_of(params, batch[f"{prefix}inputs"])
-            return cross_entropy(logits, batch[f"{prefix}labels"])
-
+        passes = forward_passes(model, variables, batch, apply_options)
         params = jax.lax.stop_gradient(variables["params"])
-        meta_loss, clean = meta_gradient(lambda params: losses(params, "meta_"), params, axis)
-        counts = jnp.maximum(Linearized(losses, params).along(clean), 0)
-        logits, collections = logits_of(variables["params"], batch["inputs"])
-        loss = cross_entropy(logits, labels)
+        meta_loss, clean = meta_gradient(lambda params: passes(params, "meta_")[0], params, axis)
+        here = Linearized(lambda params: passes(params)[0], params)
+        counts = jnp.maximum(here.along(clean), 0)
+        loss, logits, collections = passes(variables["params"])
         metrics = {
             "loss": weighted_sum(loss),
-            "accuracy": accuracy(logits, labels),
+            "accuracy": accuracy(logits, batch["labels"]),
             "kept": weighted_sum((counts > 0).astype(jnp.float32)),
             "meta_loss": weighted_sum(meta_loss),
         }

@@ -8,9 +8,8 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from har_jax.losses import cross_entropy
 from har_jax.methods.shared.axis import ranks, summed, whole, whole_batch
-from har_jax.methods.shared.meta import Linearized, meta_gradient, need_meta
+from har_jax.methods.shared.meta import Linearized, forward_passes, meta_gradient, need_meta
 from har_jax.methods.shared.method import Method
 from har_jax.methods.shared.single_network import (
     StepOptions,
@@ -145,22 +144,14 @@ def mw_net(
     def objective(variables, batch, weights, apply_options):
         need_meta("mw_net", batch)
         own, network, apply_options = own_collection(COLLECTION, variables, apply_options)
-
-        def logits_of(params, inputs):
-            return model.apply({**network, "params": params}, inputs, **apply_options)
-
-        def losses(params, prefix=""):
-            logits, _ = logits_of(params, batch[f"{prefix}inputs"])
-            return cross_entropy(logits, batch[f"{prefix}labels"])
-
+        passes = forward_passes(model, network, batch, apply_options)
         params = jax.lax.stop_gradient(network["params"])
-        here: Linearized[Any] = Linearized(losses, params)
-        clean_losses = lambda params: losses(params, "meta_")
+        here: Linearized[Any] = Linearized(lambda params: passes(params)[0], params)
+        clean_losses = lambda params: passes(params, "meta_")[0]
         own, meta_loss = study(own, here, params, weights, clean_losses)
         weighed = weigh(own["params"], here.loss, weights)
         weighed = _dealt(weighed, weighting, apply_options["rngs"]["dropout"], axis)
-        logits, collections = logits_of(network["params"], batch["inputs"])
-        loss = cross_entropy(logits, batch["labels"])
+        loss, logits, collections = passes(network["params"])
         metrics = {
             "loss": weighted_sum(loss),
             "accuracy": accuracy(logits, batch["labels"]),

@@ -1,12 +1,14 @@
 """How much learning from each example of a batch serves a loss of other examples."""
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
+from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.losses import cross_entropy
 from har_jax.methods.shared.axis import own_copy, place_of, summed
 from har_jax.methods.shared.method import Batch
 
@@ -62,6 +64,29 @@ def meta_gradient(
 
     gradient, loss = jax.grad(mean, has_aux=True)(params)
     return loss, own_copy(summed(gradient, axis), axis)
+
+
+def forward_passes(
+    model: nn.Module,
+    variables: Mapping[str, Any],
+    batch: Batch,
+    apply_options: Mapping[str, Any],
+) -> Callable[..., tuple[Float[Array, " b"], Float[Array, "b K"], Mapping[str, Any]]]:
+    """``(params, prefix="") -> losses, logits, collections`` of a batch, or of its ``meta_`` rows.
+
+    Args:
+      model: Called as ``model(inputs, train=...)``.
+      variables: The network's, of which the parameters are left aside.
+      batch: As a step of the method is given it.
+      apply_options: To be passed to ``model.apply``.
+    """
+
+    def passes(params: Any, prefix: str = "") -> tuple[Array, Array, Mapping[str, Any]]:
+        inputs, labels = (batch[f"{prefix}{name}"] for name in ("inputs", "labels"))
+        logits, collections = model.apply({**variables, "params": params}, inputs, **apply_options)
+        return cross_entropy(logits, labels), logits, collections
+
+    return passes
 
 
 def need_meta(name: str, batch: Batch) -> None:
