@@ -3,7 +3,7 @@
 A choice, such as a network, a method, a source of data or a kind of noise, is something that is
 called. What it takes by keyword, with an :class:`Option` beside the type, are its options::
 
-    def gce(model, optimizer, *, q: Annotated[float, Option("robustness", gt=0, le=1)] = 0.7): ...
+    def dmi(model, optimizer, *, rate: Annotated[float, Option("of its steps", gt=0)] = 1e-4): ...
 
 Everything that a config offers, checks and documents is read from there, so that a choice is one
 file, and one line where it gets its name.

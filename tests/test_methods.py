@@ -15,7 +15,7 @@ from jax.sharding import AxisType, NamedSharding
 
 import har_jax
 from har_jax import methods
-from har_jax.losses import cross_entropy, generalized_cross_entropy
+from har_jax.losses import GeneralizedCrossEntropy, cross_entropy, generalized_cross_entropy
 from har_jax.methods.shared.microbatches import accumulate
 from har_jax.models import CifarResNet, Norm
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
@@ -52,7 +52,7 @@ def make(name, model=MODEL, **options):
     if name == "erm":
         return methods.erm(model, optimizer, **options)
     if name == "gce":
-        return methods.gce(model, optimizer, **options)
+        return methods.plain(model, optimizer, loss=GeneralizedCrossEntropy(), **options)
     if name == "uniform":
         return methods.uniform(model, optimizer, 0.5, **options)
     return methods.har(model, optimizer, **options)

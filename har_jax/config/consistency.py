@@ -48,6 +48,7 @@ def check(flat: Mapping[str, Any]) -> None:
             f"config.data.meta_size={flat['data.meta_size']} takes examples and not groups, and "
             "config.data.keep_groups_whole=True: give a split called meta in place of the first"
         )
+    _check_loss(flat)
     for name in flat["methods"]:
         _check_method(name, own.entry_of(name), flat)
 
@@ -87,6 +88,19 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             raise ConfigError(
                 f"{said} needs {package}, which is not installed here: pip install {package}"
             )
+
+
+def _check_loss(flat: Mapping[str, Any]) -> None:
+    """That somebody reads the loss, if there is one but the default."""
+    default = SECTIONS["loss"].selectors[0].default
+    if flat["loss.name"] == default or any(
+        own.entry_of(name).takes_any_loss for name in flat["methods"]
+    ):
+        return
+    raise ConfigError(
+        f"config.loss.name={flat['loss.name']!r} is not read by config.methods={flat['methods']}: "
+        "add har or uniform, or remove it; methods such as ldam have losses of their own"
+    )
 
 
 def _selector(path: str) -> Selector:

@@ -10,6 +10,7 @@ from ml_collections import config_dict
 
 from har_jax.config.errors import ConfigError
 from har_jax.methods import METHODS, StepOptions
+from har_jax.methods.shared.entry import GIVEN_TO_LOSSES
 from har_jax.options import NEEDED, Parameter, parameters
 
 
@@ -94,8 +95,17 @@ def _check_filter(said: str, layers: Any) -> None:
         )
 
 
+def _check_loss(said: str, loss: Any) -> None:
+    if not callable(loss) or set(positional(loss)) - GIVEN_TO_LOSSES:
+        raise ConfigError(
+            f"{said} is no choice of a loss: a class of har_jax.losses.Loss, or a function with "
+            "keyword-only options that returns a function (logits, labels) -> [B], is needed"
+        )
+
+
 CONTRACTS: Mapping[str, Callable[[str, Any], None]] = {
     "model.name": _check_network,
     "data.source": _check_source,
     "regularizer.layers": _check_filter,
+    "loss.name": _check_loss,
 }

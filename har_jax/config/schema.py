@@ -10,8 +10,9 @@ from har_jax.config import sections
 from har_jax.data.corruption import IMBALANCES, NOISES
 from har_jax.data.sources import SOURCES
 from har_jax.linen.layers import FILTERS
+from har_jax.losses import LOSSES
 from har_jax.methods import METHODS, Entry, StepOptions
-from har_jax.methods.shared.entry import FACTS
+from har_jax.methods.shared.entry import FACTS, GIVEN_TO_LOSSES
 from har_jax.models import NETWORKS
 from har_jax.options import Parameter, options
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES
@@ -63,7 +64,7 @@ class Section(NamedTuple):
         return next((each for each in self.selectors if each.given is not None), None)
 
 
-GIVEN_TO_METHODS = frozenset({*StepOptions.__annotations__, *FACTS})
+GIVEN_TO_METHODS = frozenset({*StepOptions.__annotations__, *FACTS, *GIVEN_TO_LOSSES})
 
 
 def options_of_entry(entry: Entry, *, own: bool = False) -> dict[str, Parameter]:
@@ -140,6 +141,18 @@ SECTIONS: Mapping[str, Section] = {
                 frozenset(),
             ),
         )
+    ),
+    "loss": Section(
+        {},
+        (
+            Selector(
+                "name",
+                LOSSES,
+                "cross_entropy",
+                "what har and uniform minimize, R being of it",
+                GIVEN_TO_LOSSES,
+            ),
+        ),
     ),
     "reweighting": Section(options(sections.Reweighting)),
     **{

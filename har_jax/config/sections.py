@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from har_jax.data.images import AUGMENTATIONS
 from har_jax.data.leaks import OnLeak
 from har_jax.data.reading.decoding import CROPS
+from har_jax.losses.class_weights import Beta
 from har_jax.options import Option
 from har_jax.train.divergence import OnNonfinite
 
@@ -129,9 +130,7 @@ class Reweighting:
         float | None,
         Option("from which losses are weighted by class; None: never", ge=0, le=1e6),
     ] = None
-    beta: Annotated[float, Option("0 weighs classes alike, 1 by inverse frequency", ge=0, lt=1)] = (
-        0.9999
-    )
+    beta: Beta = 0.9999
 
 
 def on_test() -> None:

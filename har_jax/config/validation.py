@@ -19,6 +19,7 @@ from har_jax.config.schema import SECTIONS, Selector
 from har_jax.options import NEEDED, Option, Parameter, make, sayable
 
 _STRICT = pydantic.ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+_STAND_INS = {"num_classes": 2, "vocabulary_size": 3, "counts": (1, 1)}  # before data are known
 _BOUNDS = ("greater_than", "less_than", "finite_number")
 
 
@@ -80,7 +81,7 @@ def _check_together(
 ) -> None:
     """Makes a choice, which looks at its options side by side."""
     try:
-        make(choice, chosen=chosen, given={"num_classes": 2, "vocabulary_size": 3})
+        make(choice, chosen=chosen, given=_STAND_INS)
     except ValueError as error:
         text = str(error)
         about_option = any(text.startswith((f"{name}=", f"{name} ")) for name in chosen)

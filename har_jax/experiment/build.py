@@ -24,6 +24,7 @@ from har_jax.data.images import AUGMENTATIONS, normalizer
 from har_jax.data.reading.decoding import CROPS
 from har_jax.data.sources import Kind, Source
 from har_jax.linen.layers import Filter
+from har_jax.losses import Loss, as_loss
 from har_jax.options import make
 from har_jax.train.optimizer import make_optimizer, make_schedule
 from har_jax.train.predictions import describe
@@ -136,6 +137,22 @@ def make_describe(
     )
 
 
+def make_loss(name: str, config: config_dict.ConfigDict, counts: np.ndarray) -> Loss:
+    """The loss that a method minimizes: its own, or that of ``config.loss``.
+
+    Args:
+      name: Of the method, as the config has it.
+      config: A whole config.
+      counts: ``[K]``, how many of the examples that are trained on have each label.
+    """
+    entry = own.entry_of(name)
+    if entry.loss is not None:
+        choice, chosen = entry.loss, method_options(name, config)
+    else:
+        choice, chosen = _own("loss", config.loss)
+    return as_loss(make(choice, chosen=chosen, given={"counts": counts}))
+
+
 def num_steps(epochs: float, num_examples: int, batch_size: int) -> int:
     """The updates that see every example ``epochs`` times, rounded up."""
     return math.ceil(epochs * num_examples / batch_size)
@@ -202,6 +219,7 @@ def make_method(
         "total_steps": lambda: total_steps,
         "learning_rate": lambda: make_schedule(config.optimizer, total_steps, per_epoch),
         "weight_decay": lambda: config.optimizer.weight_decay,
+        "loss": lambda: make_loss(name, config, np.bincount(labels, minlength=num_classes)),
     }
     given |= {name: fact() for name, fact in facts.items() if entry.takes(name)}
     method = make(entry.make, model, optimizer, chosen=method_options(name, config), given=given)

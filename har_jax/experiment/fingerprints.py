@@ -36,6 +36,7 @@ def of_method(name: str, config: config_dict.ConfigDict) -> tuple[str, ...]:
         *_TRAIN,
         *(join(path, option) for option in chosen),
         *(_LAYERS if entry.takes("layers") else ()),
+        *(("loss",) if entry.takes_any_loss else ()),
         *(of_estimate(foreign=foreign) if estimates(name, config) else ()),
     )
 

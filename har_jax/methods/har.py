@@ -9,8 +9,9 @@ from flax import linen as nn
 from har_jax import linen
 from har_jax.jacobian import Derivative, Reduction
 from har_jax.linen.layers import Filter, normalization_layers
-from har_jax.losses import cross_entropy
-from har_jax.methods.erm import plain_objective
+from har_jax.losses import Loss, PerExampleLoss, as_loss, cross_entropy
+from har_jax.methods.plain import plain_objective
+from har_jax.methods.shared.losses import network_for, predicting_by
 from har_jax.methods.shared.method import Method, Metrics
 from har_jax.methods.shared.peak import rows_of
 from har_jax.methods.shared.single_network import StepOptions, accuracy, single_network
@@ -22,6 +23,7 @@ def har(
     model: nn.Module,
     optimizer: optax.GradientTransformation,
     *,
+    loss: Loss | PerExampleLoss = cross_entropy,
     layers: Filter = normalization_layers,
     reduction: Annotated[
         Reduction, Option("how R sums over layers: the root of squares, or norms")
@@ -43,8 +45,11 @@ def har(
     :math:`\tau` beforehand.
 
     Args:
-      model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
+      model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``; of a loss of
+        cosines, see :func:`har_jax.methods.shared.losses.network_for`.
       optimizer: An Optax gradient transformation.
+      loss: :math:`\ell`, of which R is: one of :mod:`har_jax.losses`, or a function
+        ``(logits, labels) -> [B]``.
       layers: Which activations R is taken at.
       reduction: How R sums over layers; see :func:`har_jax.loss_and_jacobian_norm`.
       derivative: How R is differentiated; see :func:`har_jax.loss_and_jacobian_norm`.
@@ -59,7 +64,9 @@ def har(
       ``strength [B]``, :math:`\lambda\tau_i`; with ``index [B]`` too, which examples they are,
       the metrics have the :class:`har_jax.methods.shared.peak.Peak` of R where it is not bounded.
     """
-    plain = plain_objective(model)
+    loss = as_loss(loss)
+    model = network_for(model, loss)
+    plain = plain_objective(model, loss)
     loss_and_norm = linen.loss_and_jacobian_norm(
         model.apply, layers, reduction=reduction, derivative=derivative
     )
@@ -67,14 +74,13 @@ def har(
     def objective(variables, batch, weights, apply_options):
         labels = batch["labels"]
         r = loss_and_norm(
-            lambda logits: weights * cross_entropy(logits, labels),
+            lambda logits: weights * loss(logits, labels),
             variables,
             batch["inputs"],
             **apply_options,
         )
-        loss = cross_entropy(r.outputs, labels)
         metrics: Metrics = {
-            "loss": weighted_sum(loss),
+            "loss": weighted_sum(loss(r.outputs, labels)),
             "accuracy": accuracy(r.outputs, labels),
             "norm": weighted_sum(r.norm),
         }
@@ -83,7 +89,8 @@ def har(
             norm = jnp.where(norm > max_norm, max_norm, norm)
         elif "index" in batch:
             unweighted = r.norm / jnp.where(weights == 0, 1, weights)
-            metrics["peak"] = rows_of(unweighted, loss, batch["index"])
+            surprise = cross_entropy(r.outputs, labels)
+            metrics["peak"] = rows_of(unweighted, surprise, batch["index"])
         total = regularized_sum(r.loss, norm, every * batch["strength"], weights)
         return total, (r.mutated, metrics)
 
@@ -95,4 +102,5 @@ def har(
             metrics["peak"] = rows_of(none, none, batch["index"])
         return value, (mutated, metrics)
 
-    return single_network(model, optimizer, objective, between=between, every=every, **options)
+    method = single_network(model, optimizer, objective, between=between, every=every, **options)
+    return predicting_by(method, loss)

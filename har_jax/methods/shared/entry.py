@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
+from har_jax.losses import Loss
 from har_jax.methods.shared.method import Method
 from har_jax.methods.shared.selecting import CrossValidation
 from har_jax.options import parameters
@@ -19,11 +20,16 @@ FACTS = (
     "learning_rate",
     "weight_decay",
     "selected_noise_rate",
+    "loss",
 )
 """What the program gives to a method that takes it by name: a filter of layers; how many examples
 are trained on, and steps see all of them, and are made in all; the learning rate by step, and the
 decay of weights that the optimizer adds to gradients; the share of wrong labels among examples that
-were selected."""
+were selected; a loss, which is that of its entry or else of ``config.loss``."""
+
+GIVEN_TO_LOSSES = frozenset({"counts"})
+"""What the program gives to a loss that takes it by name: how many training examples have each
+label."""
 
 
 class Setting(NamedTuple):
@@ -48,9 +54,9 @@ class Setting(NamedTuple):
 class Entry(NamedTuple):
     """A method that a config can name.
 
-    Keyword-only parameters of ``make``, ``strength``, ``labels`` and ``selects`` that are described
-    by a :class:`har_jax.options.Option` are its options. One called ``noise_rate`` that is None is
-    estimated out of sample, and ``warm_up`` by what is selected.
+    Keyword-only parameters of ``make``, ``loss``, ``strength``, ``labels`` and ``selects`` that are
+    described by a :class:`har_jax.options.Option` are its options. One called ``noise_rate`` that
+    is None is estimated out of sample, and ``warm_up`` by what is selected.
 
     Attributes:
       make: ``(model, optimizer, **options) -> Method``; beside its own options it is given those
@@ -64,6 +70,8 @@ class Entry(NamedTuple):
         on; beside a batch of these come ``candidate_inputs`` and ``candidate_labels`` of those
         that are neither selected nor removed, if there are some. None for methods that are trained
         on all.
+      loss: ``(**options) -> har_jax.losses.Loss``, what ``make`` takes by the name ``loss``; None
+        for methods that take that of ``config.loss``, or none.
       estimates: Whether it needs the statistics of a pre-trained model.
       sees_meta: ``options -> whether`` its batches have ``meta_inputs`` and ``meta_labels``, of
         examples whose labels are known to be right.
@@ -79,6 +87,7 @@ class Entry(NamedTuple):
     strength: Callable[..., Float[np.ndarray, " n"]] | None = None
     labels: Callable[..., Int[np.ndarray, " n"]] | None = None
     selects: Callable[..., CrossValidation] | None = None
+    loss: Callable[..., Loss] | None = None
     estimates: bool = False
     sees_meta: Callable[[Mapping[str, Any]], bool] = lambda options: False
     starts: bool = False
@@ -89,8 +98,13 @@ class Entry(NamedTuple):
     @property
     def parts(self) -> tuple[Callable[..., Any], ...]:
         """What has options."""
-        parts = (self.make, self.strength, self.labels, self.selects)
+        parts = (self.make, self.loss, self.strength, self.labels, self.selects)
         return tuple(part for part in parts if part is not None)
+
+    @property
+    def takes_any_loss(self) -> bool:
+        """Whether it minimizes the loss of ``config.loss``."""
+        return self.loss is None and self.takes("loss")
 
     def takes(self, name: str) -> bool:
         """Whether ``make`` takes what the program gives by this name, such as ``layers``."""
