@@ -1,17 +1,18 @@
-"""Whether a person's own network, or layers, are what they have to be, before any training."""
+"""Whether a person's own network, layers or loss are what they have to be, before training."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
 from jaxtyping import Array
 from ml_collections import config_dict
 
 from har_jax.config import ConfigError, own
 from har_jax.data import TrainingData
-from har_jax.experiment.build import make_filter, make_model, make_preprocess
+from har_jax.experiment.build import make_filter, make_loss, make_model, make_preprocess
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.linen.layers import FILTERS
 from har_jax.losses import cross_entropy
@@ -26,9 +27,10 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
 
     Raises:
       ConfigError: if it cannot take the batch, does not return ``logits [B, K]``, or has no layer
-        that a method of the config needs.
+        or field that a method of the config needs; or if a loss of one's own is none.
     """
     name, layers = config.model.name, config.regularizer.layers
+    _check_losses(config, data)
     if name in NETWORKS and layers in FILTERS:
         return
     model = make_model(config.model, data.num_classes, data.vocabulary_size)
@@ -67,6 +69,38 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
             jax.eval_shape(lambda *args: loss_and_norm(loss, *args).norm, variables, batch)
         except (TapError, ValueError) as error:
             raise ConfigError(f"{said}, config.regularizer.layers={layers!r}: {error}") from error
+
+
+def _check_losses(config: config_dict.ConfigDict, data: TrainingData) -> None:
+    """That losses are of each example, and that the network has the logits that they are for."""
+    model = make_model(config.model, data.num_classes, data.vocabulary_size)
+    counts = np.bincount(data.train.labels, minlength=data.num_classes)
+    logits = jax.ShapeDtypeStruct((_ROWS, data.num_classes), jnp.float32)
+    labels = jax.ShapeDtypeStruct((_ROWS,), jnp.int32)
+    for name in config.methods:
+        entry = own.entry_of(name)
+        if not entry.takes("loss"):
+            continue
+        said = f"config.methods={name!r}"
+        if entry.takes_any_loss:
+            said += f", config.loss.name={config.loss.name!r}"
+        try:
+            loss = make_loss(name, config, counts)
+            found = jax.eval_shape(loss, logits, labels)
+        except Exception as error:  # a loss is a program, and can fail in any way
+            first = (str(error).strip().splitlines() or [""])[0]
+            raise ConfigError(f"{said} fails: {type(error).__name__}: {first}") from error
+        if getattr(found, "shape", None) != (_ROWS,) or found.dtype != jnp.float32:
+            raise ConfigError(
+                f"{said} returns {found} for logits of shape {logits.shape}: one loss for each row "
+                "is needed, in float32"
+            )
+        if loss.cosine is not None and not hasattr(model, "cosine"):
+            raise ConfigError(
+                f"{said} is a loss of cosines, and config.model.name={config.model.name!r} has no "
+                "field cosine: give it one, the factor of the cosines of features and the classes' "
+                "weights that its logits are then to be"
+            )
 
 
 def _init(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
