@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
+from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.norm import Remat, Widths
 from har_jax.options import Option
 
@@ -31,6 +32,8 @@ class BiLSTM(nn.Module):
       dtype: The dtype of the computation.
       remat: Whether a step in time is computed again when it is differentiated, in place of its
         gates being kept in memory.
+      cosine: The factor of the cosines that logits are; None of linear ones, see
+        :func:`har_jax.models.layers.classifier.classifier`.
     """
 
     num_classes: int
@@ -40,6 +43,7 @@ class BiLSTM(nn.Module):
     dropout: Annotated[float, Option("the rate before the classifier", ge=0, lt=1)] = 0.5
     dtype: Any = None
     remat: Remat = False
+    cosine: Cosine = None
 
     reads: ClassVar[Literal["texts"]] = "texts"
 
@@ -72,4 +76,4 @@ class BiLSTM(nn.Module):
         width = self.widths[-1]
         x = jnp.concatenate([ends[:, :width], x[:, 0, width:]], axis=-1)
         x = nn.Dropout(self.dropout, deterministic=not train)(x)
-        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)
+        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(x)

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv3x3
 from har_jax.models.layers.norm import Norm, NormOption, Widths, check_widths
 
@@ -18,12 +19,15 @@ class ConvNet(nn.Module):
       widths: The channels of each stage; from the second on, a stage halves the image.
       norm: The kind of :class:`har_jax.models.Norm`.
       dtype: The dtype of the computation.
+      cosine: The factor of the cosines that logits are; None of linear ones, see
+        :func:`har_jax.models.layers.classifier.classifier`.
     """
 
     num_classes: int
     widths: Widths = (32, 64)
     norm: NormOption = "batch"
     dtype: Any = None
+    cosine: Cosine = None
 
     def __post_init__(self) -> None:
         check_widths(self.widths, self.norm)
@@ -37,4 +41,5 @@ class ConvNet(nn.Module):
                 strides = 2 if stage > 0 and layer == 0 else 1
                 x = conv3x3(width, strides=strides, dtype=self.dtype)(x)
                 x = nn.relu(Norm(self.norm, dtype=self.dtype)(x, train=train))
-        return nn.Dense(self.num_classes, dtype=self.dtype)(jnp.mean(x, axis=(1, 2)))
+        last = classifier(self.num_classes, self.cosine, dtype=self.dtype)
+        return last(jnp.mean(x, axis=(1, 2)))

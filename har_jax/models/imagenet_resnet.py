@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
 from har_jax.options import Option
 
@@ -33,6 +34,8 @@ class ImageNetResNet(nn.Module):
       dtype: The dtype of the computation.
       remat: Whether blocks are computed again when they are differentiated, in place of being
         kept in memory. XLA:CPU does not save memory by it.
+      cosine: The factor of the cosines that logits are; None of linear ones, see
+        :func:`har_jax.models.layers.classifier.classifier`.
     """
 
     num_classes: int
@@ -41,6 +44,7 @@ class ImageNetResNet(nn.Module):
     norm: NormOption = "batch"
     dtype: Any = None
     remat: Remat = False
+    cosine: Cosine = None
 
     def __post_init__(self) -> None:
         if self.depth not in BLOCKS:
@@ -61,7 +65,7 @@ class ImageNetResNet(nn.Module):
                 width = self.width * 2**stage
                 x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
         x = jnp.mean(x, axis=(1, 2))
-        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)
+        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(x)
 
 
 class _Bottleneck(nn.Module):

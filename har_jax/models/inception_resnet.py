@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv
 from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
 
@@ -62,6 +63,8 @@ class InceptionResNetV2(nn.Module):
       dtype: The dtype of the computation.
       remat: Whether blocks are computed again when they are differentiated, in place of being
         kept in memory. XLA:CPU does not save memory by it.
+      cosine: The factor of the cosines that logits are; None of linear ones, see
+        :func:`har_jax.models.layers.classifier.classifier`.
     """
 
     num_classes: int
@@ -69,6 +72,7 @@ class InceptionResNetV2(nn.Module):
     norm: NormOption = "batch"
     dtype: Any = None
     remat: Remat = False
+    cosine: Cosine = None
 
     @nn.compact
     def __call__(self, images: Images, *, train: bool) -> Float[Array, "B K"]:
@@ -95,7 +99,7 @@ class InceptionResNetV2(nn.Module):
         x = residual(_BLOCK8, 1.0, name=f"block8_{self.repeats[2] + 1}", last=True)(x, train)
         x = _Chain((Layer(1536),), self.norm, self.dtype, name="head")(x, train)
         x = jnp.mean(x, axis=(1, 2))
-        return nn.Dense(self.num_classes, dtype=self.dtype, name="classifier")(x)
+        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(x)
 
 
 class _Chain(nn.Module):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv3x3
 from har_jax.models.layers.norm import Norm, NormKind, NormOption, Remat, Widths, check_widths
 from har_jax.options import Option
@@ -28,6 +29,8 @@ class CifarResNet(nn.Module):
       dtype: The dtype of the computation.
       remat: Whether blocks are computed again when they are differentiated, in place of being
         kept in memory. XLA:CPU does not save memory by it.
+      cosine: The factor of the cosines that logits are; None of linear ones, see
+        :func:`har_jax.models.layers.classifier.classifier`.
     """
 
     num_classes: int
@@ -39,6 +42,7 @@ class CifarResNet(nn.Module):
     norm: NormOption = "batch"
     dtype: Any = None
     remat: Remat = False
+    cosine: Cosine = None
 
     def __post_init__(self) -> None:
         blocks_per_stage(self.depth)
@@ -63,8 +67,9 @@ class CifarResNet(nn.Module):
                 name = f"stage{stage}_block{block}"
                 x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
         x = jnp.mean(x, axis=(1, 2))
-        return nn.Dense(
+        return classifier(
             self.num_classes,
+            self.cosine,
             kernel_init=nn.initializers.he_normal(),
             dtype=self.dtype,
             name="classifier",
