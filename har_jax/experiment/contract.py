@@ -90,10 +90,11 @@ def _check_losses(config: config_dict.ConfigDict, data: TrainingData) -> None:
         except Exception as error:  # a loss is a program, and can fail in any way
             first = (str(error).strip().splitlines() or [""])[0]
             raise ConfigError(f"{said} fails: {type(error).__name__}: {first}") from error
-        if getattr(found, "shape", None) != (_ROWS,) or found.dtype != jnp.float32:
+        shape = getattr(found, "shape", None)
+        if shape != (_ROWS,) or not jnp.issubdtype(found.dtype, jnp.floating):
             raise ConfigError(
                 f"{said} returns {found} for logits of shape {logits.shape}: one loss for each row "
-                "is needed, in float32"
+                "is needed"
             )
         if loss.cosine is not None and not hasattr(model, "cosine"):
             raise ConfigError(
