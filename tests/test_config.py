@@ -61,6 +61,21 @@ def test_published_choices_are_valid_and_leave_the_data(name, classes):
     assert of(config, "optimizer") == of(before, "optimizer")
 
 
+def test_a_warm_up_ends_before_training():
+    config = digits()
+    config.optimizer.warmup_epochs = 5.0
+    har_config.validate(config)
+    config.train.epochs = 4.0
+    refusal = r"warmup_epochs=5 leaves nothing of config\.train\.epochs=4: take fewer, or"
+    with pytest.raises(har_config.ConfigError, match=refusal):
+        har_config.validate(config)
+    config.train.epochs, config.pretrain.epochs = 6.0, 5.0
+    with pytest.raises(har_config.ConfigError, match=r"nothing of config\.pretrain\.epochs=5"):
+        har_config.validate(config)
+    config.methods = ("erm",)  # for which nothing is pre-trained
+    har_config.validate(config)
+
+
 def test_the_base_is_valid_and_so_is_adam():
     har_config.validate(har_config.base())
     adam = digits()

@@ -19,11 +19,17 @@ CONFIG = {
 
 
 @pytest.mark.parametrize(
-    ("name", "late_b1"), [*((name, None) for name in OPTIMIZERS), ("adam", (2.0, 0.1))]
+    ("name", "chosen"),
+    [
+        *((name, {}) for name in OPTIMIZERS),
+        ("adam", {"late_b1": (2.0, 0.1)}),
+        ("sgd", {"warmup_epochs": 1.0}),
+        ("adam", {"warmup_epochs": 1.0, "warmup_by": "epoch"}),
+    ],
 )
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_strict_promotion_changes_nothing(name, late_b1, schedule):
-    config = {**CONFIG, "name": name, "late_b1": late_b1, "schedule": schedule}
+def test_strict_promotion_changes_nothing(name, chosen, schedule):
+    config = {**CONFIG, "name": name, "schedule": schedule, **chosen}
     params = {"kernel": jnp.ones((2, 3))}
     made = {}
     for promotion in ("standard", "strict"):
@@ -46,6 +52,58 @@ def test_linear_schedules():
     for late in (5.0, 7.0):  # after the last step
         np.testing.assert_allclose([of(late, 13)(step) for step in (0, 12)], 0.1, rtol=1e-6)
     np.testing.assert_allclose([of(0.0, 1)(0), of(0.0, 3)(1)], 0.1, rtol=1e-6)
+
+
+def rates(steps, steps_per_epoch=1.0, **chosen):
+    """The learning rate at each step."""
+    schedule = make_schedule({**CONFIG, **chosen}, steps, steps_per_epoch)
+    return np.stack([jnp.asarray(schedule(step)) for step in range(steps)])
+
+
+@pytest.mark.parametrize(
+    ("name", "warm_up", "falls", "per_epoch"),
+    [
+        ("ldam_drw", (4.0, 0.2, "epoch"), (160.0, 180.0), 1),
+        ("bbn", (5.0, 1 / 3, "epoch"), (120.0, 160.0), 1),
+        ("class_balanced", (5.0, 0.0, "step"), (160.0, 180.0), 2),
+    ],
+)
+def test_rates_of_the_authors(wide, golden, name, warm_up, falls, per_epoch):
+    chosen = dict(zip(("warmup_epochs", "warmup_from", "warmup_by"), warm_up, strict=True))
+    chosen |= {"schedule": "step", "decay_epochs": falls, "decay_factor": 0.01}
+    expected = golden(name)["schedule/learning_rate"]
+    found = rates(len(expected), per_epoch, **chosen)
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-17)
+    if warm_up[-1] == "epoch":  # all steps of an epoch are alike
+        np.testing.assert_array_equal(rates(3 * len(expected), 3.0, **chosen), np.repeat(found, 3))
+
+
+@pytest.mark.parametrize("by", ["step", "epoch"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_warm_up_ends_in_the_schedule(schedule, by):
+    warm_up = {"warmup_epochs": 3.0, "warmup_from": 0.25, "warmup_by": by}
+    late = {"schedule": schedule, "decay_epochs": (4.0, 6.0), "decay_from": 4.0}
+    plain, warm = rates(20, 2.5, **late), rates(20, 2.5, **late, **warm_up)
+    before = warm[:8]  # a part of a step is left of it
+    assert np.all(np.diff(before) >= 0)
+    np.testing.assert_allclose(before[0], 0.025, rtol=1e-6)
+    shares = np.arange(8) / 2.5
+    shares = 0.25 + 0.25 * np.minimum(np.floor(shares) if by == "epoch" else shares, 3)
+    np.testing.assert_allclose(before, 0.1 * shares, rtol=1e-6)
+    if schedule == "cosine":  # as long as what is left
+        plain = np.concatenate([plain[:8], rates(12, **late)])
+    np.testing.assert_array_equal(warm[8:], plain[8:])
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_warm_up_is_no_change(schedule):
+    chosen = {**CONFIG, "name": "sgd", "schedule": schedule}
+    params, texts = {"kernel": jnp.ones(3)}, []
+    for warm_up in ({}, {"warmup_epochs": 0.0, "warmup_from": 0.5, "warmup_by": "epoch"}):
+        optimizer = make_optimizer({**chosen, **warm_up}, total_steps=40, steps_per_epoch=10)
+        update = jax.jit(optimizer.update)
+        texts.append(update.lower(params, optimizer.init(params), params).as_text())
+    assert texts[0] == texts[1]
 
 
 def test_a_late_decay_needs_no_other_state():
