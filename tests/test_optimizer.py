@@ -23,7 +23,7 @@ CONFIG = {
     [
         *((name, {}) for name in OPTIMIZERS),
         ("adam", {"late_b1": (2.0, 0.1)}),
-        ("sgd", {"warmup_epochs": 1.0}),
+        ("sgd", {"warmup_epochs": 1.0, "nesterov": True}),
         ("adam", {"warmup_epochs": 1.0, "warmup_by": "epoch"}),
     ],
 )
@@ -104,6 +104,22 @@ def test_no_warm_up_is_no_change(schedule):
         update = jax.jit(optimizer.update)
         texts.append(update.lower(params, optimizer.init(params), params).as_text())
     assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("nesterov", [None, False, True])
+def test_momentum_is_that_of_pytorch(wide, nesterov):
+    chosen = {**CONFIG, "name": "sgd", "schedule": "step", "nesterov": nesterov, "momentum": 0.9}
+    optimizer = make_optimizer(chosen, total_steps=4, steps_per_epoch=1)
+    found, expected, velocity = jnp.ones(3), np.ones(3), np.zeros(3)
+    state = optimizer.init(found)
+    gradients = np.random.default_rng(0).normal(size=(4, 3))
+    for gradient, rate in zip(gradients, rates(4, schedule="step"), strict=True):
+        decayed = gradient + 1e-4 * expected
+        velocity = 0.9 * velocity + decayed
+        expected = expected - rate * (decayed + 0.9 * velocity if nesterov else velocity)
+        updates, state = optimizer.update(jnp.asarray(gradient), state, found)
+        found = optax.apply_updates(found, updates)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_late_decay_needs_no_other_state():

@@ -114,9 +114,12 @@ def sgd(
     schedule: optax.Schedule,
     *,
     momentum: Annotated[float, Option("of stochastic gradient descent", ge=0, lt=1)] = 0.9,
+    nesterov: Annotated[
+        bool, Option("whether a step goes by the momentum that is to come")
+    ] = False,
 ) -> optax.GradientTransformation:
     """Stochastic gradient descent with momentum."""
-    return optax.sgd(schedule, momentum=momentum)
+    return optax.sgd(schedule, momentum=momentum, nesterov=nesterov)
 
 
 def adam(
