@@ -122,6 +122,18 @@ def test_momentum_is_that_of_pytorch(wide, nesterov):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_weight_decay_leaves_biases_and_norms_out():
+    names = {"kernel": True, "embedding": True, "bias": False, "scale": False}
+    params = {"block": {"bias": dict.fromkeys(names, jnp.ones(2))}}  # the last name counts
+    chosen = {**CONFIG, "learning_rate": 1.0, "name": "sgd", "schedule": "constant"}
+    for which, decays in (("all", dict.fromkeys(names, True)), ("kernels", names)):
+        optimizer = make_optimizer({**chosen, "weight_decay_of": which}, 40, 10)
+        none = jax.tree.map(jnp.zeros_like, params)
+        updates, _ = optimizer.update(none, optimizer.init(params), params)
+        for name, decayed in decays.items():
+            np.testing.assert_allclose(updates["block"]["bias"][name], -1e-4 * decayed)
+
+
 def test_a_late_decay_needs_no_other_state():
     config = {**CONFIG, "name": "adam", "schedule": "constant"}
     params = jnp.ones(3)

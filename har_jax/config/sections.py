@@ -8,7 +8,7 @@ from har_jax.data.leaks import OnLeak
 from har_jax.data.reading.decoding import CROPS
 from har_jax.options import Option
 from har_jax.train.divergence import OnNonfinite
-from har_jax.train.optimizer import WarmUp
+from har_jax.train.optimizer import WarmUp, WeightDecay
 
 _EPOCHS = Option("of training", gt=0, le=1e6)
 _CHANNELS = "hold one number for each channel, of a standard deviation a positive one"
@@ -84,7 +84,7 @@ class Model:
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimizer:
     learning_rate: Annotated[float, Option("the initial one", gt=0)] = 0.1
-    weight_decay: Annotated[float, Option("added to every gradient", ge=0)] = 1e-4
+    weight_decay: WeightDecay
     warm_up: WarmUp
 
 

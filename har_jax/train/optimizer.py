@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PyTree
 
 from har_jax.options import Option, make
 
@@ -146,6 +146,31 @@ def adam(
     return optax.chain(moments, optax.scale_by_learning_rate(schedule))
 
 
+@dataclasses.dataclass(frozen=True)
+class WeightDecay:
+    """The decay that is added to gradients, of which parameters."""
+
+    weight_decay: Annotated[float, Option("added to gradients", ge=0)] = 1e-4
+    weight_decay_of: Annotated[
+        Literal["all", "kernels"],
+        Option("the parameters that decay: all, or none that is called bias or scale"),
+    ] = "all"
+
+    @property
+    def mask(self) -> Callable[[PyTree], PyTree] | None:
+        """``params -> whether each decays``; None where all do."""
+        return None if self.weight_decay_of == "all" else kernels
+
+
+def kernels(params: PyTree) -> PyTree:
+    """Whether each parameter is none that is called ``bias`` or ``scale``, as Flax's norms have."""
+
+    def is_kernel(path, _):
+        return jax.tree_util.keystr(path[-1:], simple=True) not in ("bias", "scale")
+
+    return jax.tree_util.tree_map_with_path(is_kernel, params)
+
+
 def _epochs(count: Int[Array, ""] | int, steps_per_epoch: float) -> Float[Array, ""]:
     """How many epochs so many steps are."""
     return jnp.asarray(count) / steps_per_epoch
@@ -177,13 +202,14 @@ def make_optimizer(
 ) -> optax.GradientTransformation:
     """The optimizer that a config's section describes, after weight decay.
 
-    The decay is added to every gradient, over all parameters: the coupled form of PyTorch's
+    The decay is added to gradients, by default of all parameters: the coupled form of PyTorch's
     SGD, which the authors' code uses.
     """
     schedule = make_schedule(config, total_steps, steps_per_epoch)
     given = {"steps_per_epoch": steps_per_epoch}
     rule = make(OPTIMIZERS[config["name"]], schedule, chosen=config, given=given)
-    chain = optax.chain(optax.add_decayed_weights(config["weight_decay"]), rule)
+    decay = make(WeightDecay, chosen=config)
+    chain = optax.chain(optax.add_decayed_weights(decay.weight_decay, decay.mask), rule)
     return optax.GradientTransformation(_promoted(chain.init), _promoted(chain.update))
 
 
