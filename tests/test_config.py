@@ -56,6 +56,7 @@ def test_published_choices_are_valid_and_leave_the_data(name, classes):
     of = lambda config, *parts: [config[part].to_dict() for part in parts]
     assert of(config.data, "noise") == of(before.data, "noise")
     assert of(config, "model") == of(before, "model")
+    config.optimizer.warmup_epochs, config.optimizer.weight_decay_of = 5.0, "kernels"
     published.gce(config)  # whatever optimizer was there before
     published.gce(before)
     assert of(config, "optimizer") == of(before, "optimizer")
