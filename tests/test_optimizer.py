@@ -6,6 +6,9 @@ import numpy as np
 import optax
 import pytest
 
+from har_jax.config import published, recipes
+from har_jax.data.corruption import exponential_imbalance
+from har_jax.experiment.build import num_steps
 from har_jax.train.optimizer import OPTIMIZERS, SCHEDULES, make_optimizer, make_schedule
 
 CONFIG = {
@@ -61,21 +64,37 @@ def rates(steps, steps_per_epoch=1.0, **chosen):
 
 
 @pytest.mark.parametrize(
-    ("name", "warm_up", "falls", "per_epoch"),
+    ("name", "method", "per_epoch"),
     [
-        ("ldam_drw", (4.0, 0.2, "epoch"), (160.0, 180.0), 1),
-        ("bbn", (5.0, 1 / 3, "epoch"), (120.0, 160.0), 1),
-        ("class_balanced", (5.0, 0.0, "step"), (160.0, 180.0), 2),
+        ("ldam_drw", "ldam", 1),
+        ("ldam_drw", "focal", 1),
+        ("bbn", "bbn", 1),
+        ("class_balanced", "cb_focal", 2),
     ],
 )
-def test_rates_of_the_authors(wide, golden, name, warm_up, falls, per_epoch):
-    chosen = dict(zip(("warmup_epochs", "warmup_from", "warmup_by"), warm_up, strict=True))
-    chosen |= {"schedule": "step", "decay_epochs": falls, "decay_factor": 0.01}
+def test_rates_of_the_authors(wide, golden, name, method, per_epoch):
+    config = recipes.long_tailed(10, 100)
+    getattr(published, method)(config)
     expected = golden(name)["schedule/learning_rate"]
-    found = rates(len(expected), per_epoch, **chosen)
+    found = rates(len(expected), per_epoch, **config.optimizer)
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-17)
-    if warm_up[-1] == "epoch":  # all steps of an epoch are alike
-        np.testing.assert_array_equal(rates(3 * len(expected), 3.0, **chosen), np.repeat(found, 3))
+    if config.optimizer.warmup_by == "epoch":  # all steps of an epoch are alike
+        whole = rates(3 * len(expected), 3.0, **config.optimizer)
+        np.testing.assert_array_equal(whole, np.repeat(found, 3))
+
+
+def test_balanced_softmax_goes_by_steps():
+    for classes, size in ((10, 11_203), (100, 9_502)):
+        labels = np.repeat(np.arange(classes), 50_000 // classes)
+        assert len(exponential_imbalance(labels, classes, 200, seed=0)) == size
+        config = recipes.long_tailed(classes, 200)
+        published.balanced_softmax(config)
+        total = num_steps(config.train.epochs, size, config.batch_size)
+        assert total == 13_000
+        rate = make_schedule(config.optimizer, total, size / config.batch_size)
+        steps = np.array([0, 400, 800, 6_900, 13_000])
+        expected = [0.05, 0.075, 0.1, 0.05, 0]
+        np.testing.assert_allclose([rate(s) for s in steps], expected, rtol=1e-5, atol=1e-8)
 
 
 @pytest.mark.parametrize("by", ["step", "epoch"])

@@ -6,6 +6,14 @@ to be labelled rightly. Cao et al. (2021) do not say which of these choices thei
 those of :mod:`har_jax.reproduce` train every method with one budget instead.
 """
 
+from har_jax.config.published.imbalance import (
+    balanced_softmax,
+    bbn,
+    cb_focal,
+    focal,
+    ldam,
+    logit_adjustment,
+)
 from har_jax.config.published.noise import (
     co_teaching,
     dmi,
@@ -18,12 +26,18 @@ from har_jax.config.published.noise import (
 )
 
 __all__ = [
+    "balanced_softmax",
+    "bbn",
+    "cb_focal",
     "co_teaching",
     "dmi",
     "elr",
+    "focal",
     "gce",
     "incv",
     "l2rw",
+    "ldam",
+    "logit_adjustment",
     "mentornet",
     "mw_net",
 ]
