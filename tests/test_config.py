@@ -39,12 +39,18 @@ def test_every_config_file_is_valid(path):
     har_config.validate(config)
 
 
+OF_NOISE = ("gce", "dmi", "co_teaching", "elr", "incv", "mentornet", "l2rw", "mw_net")
+OF_IMBALANCE = ("focal", "cb_focal", "ldam", "bbn", "balanced_softmax", "logit_adjustment")
+
+
 @pytest.mark.parametrize("classes", [10, 100])
-@pytest.mark.parametrize(
-    "name", ["gce", "dmi", "co_teaching", "elr", "incv", "mentornet", "l2rw", "mw_net"]
-)
+@pytest.mark.parametrize("name", [*OF_NOISE, *OF_IMBALANCE])
 def test_published_choices_are_valid_and_leave_the_data(name, classes):
-    config, before = recipes.heteroskedastic(classes), recipes.heteroskedastic(classes)
+    of_noise = name in OF_NOISE
+    config, before = (
+        recipes.heteroskedastic(classes) if of_noise else recipes.long_tailed(classes, 100)
+        for _ in range(2)
+    )
     choose = getattr(published, name)
     if classes == 100 and name in ("dmi", "incv", "l2rw"):
         with pytest.raises(har_config.ConfigError, match=r"no published choices: take one of tfds"):
@@ -54,11 +60,33 @@ def test_published_choices_are_valid_and_leave_the_data(name, classes):
     har_config.validate(config)
     assert config.methods == (name,)
     of = lambda config, *parts: [config[part].to_dict() for part in parts]
-    assert of(config.data, "noise") == of(before.data, "noise")
+    assert of(config.data, "noise", "imbalance") == of(before.data, "noise", "imbalance")
     assert of(config, "model") == of(before, "model")
+    config.optimizer.warmup_epochs, config.optimizer.weight_decay_of = 5.0, "kernels"
     published.gce(config)  # whatever optimizer was there before
     published.gce(before)
     assert of(config, "optimizer") == of(before, "optimizer")
+
+
+@pytest.mark.parametrize("name", OF_IMBALANCE)
+def test_published_choices_are_of_cifar(name):
+    with pytest.raises(har_config.ConfigError, match=r"source='digits' has no published choices"):
+        getattr(published, name)(digits())
+
+
+def test_a_warm_up_ends_before_training():
+    config = digits()
+    config.optimizer.warmup_epochs = 5.0
+    har_config.validate(config)
+    config.train.epochs = 4.0
+    refusal = r"warmup_epochs=5 leaves nothing of config\.train\.epochs=4: take fewer, or"
+    with pytest.raises(har_config.ConfigError, match=refusal):
+        har_config.validate(config)
+    config.train.epochs, config.pretrain.epochs = 6.0, 5.0
+    with pytest.raises(har_config.ConfigError, match=r"nothing of config\.pretrain\.epochs=5"):
+        har_config.validate(config)
+    config.methods = ("erm",)  # for which nothing is pre-trained
+    har_config.validate(config)
 
 
 def test_the_base_is_valid_and_so_is_adam():

@@ -32,7 +32,7 @@ from har_jax.options import options
 from har_jax.train.feed import Beside
 from har_jax.train.loop import fit
 from har_jax.train.mesh import AXIS, ROWS, WHOLE, data_mesh, map_over
-from har_jax.train.optimizer import make_schedule
+from har_jax.train.optimizer import kernels, make_schedule
 
 GOLDEN = pathlib.Path(__file__).parent / "data" / "baselines"
 OTHERS = GOLDEN.parents[3] / "shared" / "golden" / "baselines"
@@ -352,20 +352,25 @@ def test_with_all_weights_1_it_is_plain_training():
     assert one[1]["kept"].mean() == 1
 
 
-@pytest.mark.parametrize(("rate", "kept"), [(0.3, 11), (1.0, 0)])
-def test_dropout_takes_weights_and_their_share_of_the_decay(rate, kept):
+@pytest.mark.parametrize(("rate", "kept", "mask"), [(0.3, 11, None), (1.0, 0, kernels)])
+def test_dropout_takes_weights_and_their_share_of_the_decay(rate, kept, mask):
     data = batch(meta=False)
     decay = 0.1
-    decayed = optax.chain(optax.add_decayed_weights(decay), optax.sgd(1.0))
+    optimizers = optax.chain(optax.add_decayed_weights(decay, mask), optax.sgd(1.0)), optax.sgd(1.0)
+    chosen = {"dropout": ((rate, 100),), "decayed": mask}
     after = {}
-    for optimizer, weight_decay in ((decayed, decay), (optax.sgd(1.0), 0.0)):
-        method = make(optimizer=optimizer, weight_decay=weight_decay, dropout=((rate, 100),))
+    for optimizer, weight_decay in zip(optimizers, (decay, 0.0), strict=True):
+        method = make(optimizer=optimizer, weight_decay=weight_decay, **chosen)
         state = method.init(jax.random.key(0), data)
+        begun = jax.tree.map(lambda p: p + 0.5, state.params)  # biases begin as 0
+        state = state.replace(params=begun)
         state, metrics = jax.jit(method.step)(state, data, jax.random.key(1))
         assert metrics["kept"].total == kept  # of 16
         after[weight_decay] = state.params
-    begun = method.init(jax.random.key(0), data).params
-    expected = jax.tree.map(lambda new, old: new - kept / 16 * decay * old, after[0.0], begun)
+    decays = jax.tree.map(lambda _: True, begun) if mask is None else mask(begun)
+    expected = jax.tree.map(
+        lambda new, old, decays: new - decays * kept / 16 * decay * old, after[0.0], begun, decays
+    )
     chex.assert_trees_all_close(after[decay], expected, rtol=1e-5, atol=1e-6)
 
 

@@ -39,6 +39,7 @@ def check(flat: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"config.microbatches={parts} is impossible: it must divide config.batch_size={batch}"
         )
+    _check_warm_up(flat)
     _check_dtype(flat)
     _check_texts(flat)
     _check_augmentation(flat)
@@ -114,6 +115,26 @@ def _source_takes(flat: Mapping[str, Any], group: type) -> bool:
     selector, source = _selector("data"), flat["data.source"]
     read = own.options_of("data", selector, source)
     return own.is_own(selector, source) or options(group).keys() <= read.keys()
+
+
+def _check_warm_up(flat: Mapping[str, Any]) -> None:
+    """That every training that there is goes on after its warm-up."""
+    warm_up, keys = flat["optimizer.warmup_epochs"], ["train.epochs"]
+    pretrains = any(_estimates(name, flat) for name in flat["methods"])
+    if pretrains and flat["estimate.probabilities"] is None:
+        keys.append("pretrain.epochs")
+    for key in keys:
+        if warm_up >= flat[key]:
+            raise ConfigError(
+                f"config.optimizer.warmup_epochs={warm_up:g} leaves nothing of config.{key}="
+                f"{flat[key]:g}: take fewer, or train for longer"
+            )
+
+
+def _estimates(name: str, flat: Mapping[str, Any]) -> bool:
+    """Whether a method needs what a pre-trained model says."""
+    entry, rate = own.entry_of(name), f"method.{own.method_name(name)}.noise_rate"
+    return entry.estimates or entry.labels is not None or (rate in flat and flat[rate] is None)
 
 
 def _check_dtype(flat: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from har_jax.data.reading.decoding import CROPS
 from har_jax.losses.class_weights import Beta
 from har_jax.options import Option
 from har_jax.train.divergence import OnNonfinite
+from har_jax.train.optimizer import WarmUp, WeightDecay
 
 _EPOCHS = Option("of training", gt=0, le=1e6)
 _CHANNELS = "hold one number for each channel, of a standard deviation a positive one"
@@ -81,10 +82,11 @@ class Model:
     ] = "float32"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimizer:
     learning_rate: Annotated[float, Option("the initial one", gt=0)] = 0.1
-    weight_decay: Annotated[float, Option("added to every gradient", ge=0)] = 1e-4
+    weight_decay: WeightDecay
+    warm_up: WarmUp
 
 
 @dataclasses.dataclass(frozen=True)

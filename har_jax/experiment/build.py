@@ -26,7 +26,7 @@ from har_jax.data.sources import Kind, Source
 from har_jax.linen.layers import Filter
 from har_jax.losses import Loss, as_loss
 from har_jax.options import make
-from har_jax.train.optimizer import make_optimizer, make_schedule
+from har_jax.train.optimizer import WeightDecay, make_optimizer, make_schedule
 from har_jax.train.predictions import describe
 
 
@@ -220,6 +220,7 @@ def make_method(
         "learning_rate": lambda: make_schedule(config.optimizer, total_steps, per_epoch),
         "weight_decay": lambda: config.optimizer.weight_decay,
         "loss": lambda: make_loss(name, config, np.bincount(labels, minlength=num_classes)),
+        "decayed": lambda: make(WeightDecay, chosen=config.optimizer).mask,
     }
     given |= {name: fact() for name, fact in facts.items() if entry.takes(name)}
     method = make(entry.make, model, optimizer, chosen=method_options(name, config), given=given)

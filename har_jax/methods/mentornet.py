@@ -1,5 +1,6 @@
 """MentorNet: examples are weighed by their losses, by a rule or by a network that learns one."""
 
+from collections.abc import Callable
 from typing import Annotated, Literal, Unpack
 
 import jax
@@ -75,6 +76,7 @@ def mentornet(
         float,
         Option("the share of known labels that data_driven makes wrong to learn from", gt=0, lt=1),
     ] = 0.5,
+    decayed: Callable[[PyTree], PyTree] | None = None,
     **options: Unpack[StepOptions],
 ) -> Method:
     r"""Minimizes :math:`\sum_i v_i w_i \ell_i / \sum_i w_i`, with weights v by the losses.
@@ -98,7 +100,7 @@ def mentornet(
       model: Called as ``model(inputs, train=...)``, returns ``logits [B, K]``.
       optimizer: An Optax gradient transformation, which adds the decay to gradients.
       total_steps: How many training has.
-      weight_decay: The optimizer's, over all parameters.
+      weight_decay: The optimizer's.
       curriculum: One of :data:`har_jax.methods.shared.curricula.CURRICULA`, or ``data_driven``.
       percentile: See :func:`har_jax.methods.shared.curricula.nearest_percentile`.
       decay: See :func:`har_jax.methods.shared.curricula.moving_average`.
@@ -107,6 +109,7 @@ def mentornet(
       dropout: See :func:`har_jax.methods.shared.curricula.rates_by_percent`. Other weights are not
         made larger for it.
       wrong: See :func:`har_jax.methods.shared.mentor.mislabel`.
+      decayed: ``params -> whether the optimizer's decay is of each``; None if it is of all.
       **options: Those of :class:`har_jax.methods.StepOptions`.
 
     Returns:
@@ -189,7 +192,10 @@ def mentornet(
         value = weighted_sum(mine * loss, weights)
         if weight_decay:
             factor = WeightedSum(*summed(kept, axis)).mean()
-            value = _with_decay(value, (factor - 1) * weight_decay, variables["params"])
+            params = variables["params"]
+            if decayed is not None:
+                params = jax.tree.map(lambda p, d: p if d else None, params, decayed(params))
+            value = _with_decay(value, (factor - 1) * weight_decay, params)
         return value, ({**collections, OWN: new}, metrics)
 
     method = single_network(model, optimizer, objective, beside=beside, **options)

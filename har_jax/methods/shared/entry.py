@@ -19,13 +19,15 @@ FACTS = (
     "total_steps",
     "learning_rate",
     "weight_decay",
+    "decayed",
     "selected_noise_rate",
     "loss",
 )
 """What the program gives to a method that takes it by name: a filter of layers; how many examples
 are trained on, and steps see all of them, and are made in all; the learning rate by step, and the
-decay of weights that the optimizer adds to gradients; the share of wrong labels among examples that
-were selected; a loss, which is that of its entry or else of ``config.loss``."""
+decay of weights that the optimizer adds to gradients, and ``params -> which of them decay``, or
+None for all; the share of wrong labels among examples that were selected; a loss, which is that of
+its entry or else of ``config.loss``."""
 
 GIVEN_TO_LOSSES = frozenset({"counts"})
 """What the program gives to a loss that takes it by name: how many training examples have each

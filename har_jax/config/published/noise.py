@@ -1,15 +1,8 @@
-"""What the authors of each baseline chose for CIFAR, as changes of a config of
-:mod:`har_jax.config.recipes`, in place.
-
-The network stays the config's, as do its data and their noise, but for the examples that are known
-to be labelled rightly. Cao et al. (2021) do not say which of these choices their tables are of;
-those of :mod:`har_jax.reproduce` train every method with one budget instead.
-"""
+"""What the authors of methods for noisy labels chose, as changes of a config in place."""
 
 from ml_collections import config_dict
 
-from har_jax.config.errors import ConfigError
-from har_jax.config.schema import SECTIONS
+from har_jax.config.published.shared import adam, fall, num_classes, sgd
 
 
 def gce(config: config_dict.ConfigDict) -> None:
@@ -18,11 +11,11 @@ def gce(config: config_dict.ConfigDict) -> None:
     Without their truncation, which from the first fall of the learning rate on would leave out
     the examples that the network gives less than 0.5.
     """
-    classes = _num_classes(config, 10, 100)
+    classes = num_classes(config, 10, 100)
     config.methods = ("gce",)
     config.method.gce.q = 0.7
-    _sgd(config, rate=0.01, weight_decay=1e-4)
-    _fall(config, *((40.0, 80.0, 120.0) if classes == 10 else (80.0, 120.0, 150.0)), factor=0.1)
+    sgd(config, rate=0.01, weight_decay=1e-4)
+    fall(config, *((40.0, 80.0, 120.0) if classes == 10 else (80.0, 120.0, 150.0)), factor=0.1)
 
 
 def dmi(config: config_dict.ConfigDict) -> None:
@@ -31,11 +24,11 @@ def dmi(config: config_dict.ConfigDict) -> None:
     Their second stage takes a rate of 1e-6 for 100 epochs. Here it begins with that, and goes by
     the schedule of the first one.
     """
-    _num_classes(config, 10)
+    num_classes(config, 10)
     config.methods = ("dmi",)
     config.method.dmi.rate = 1e-5
-    _sgd(config, rate=0.1, weight_decay=1e-4)
-    _fall(config, 40.0, 80.0, 120.0, factor=0.1)
+    sgd(config, rate=0.1, weight_decay=1e-4)
+    fall(config, 40.0, 80.0, 120.0, factor=0.1)
     config.batch_size = 256
 
 
@@ -46,11 +39,11 @@ def co_teaching(config: config_dict.ConfigDict) -> None:
     it; theirs is the true one. Their code counts 200 epochs from 0 and begins with the one after
     it, so that it trains for 199, and what they call epoch 80 is the 79 of ours.
     """
-    late = 79.0 if _num_classes(config, 10, 100) == 10 else 99.0
+    late = 79.0 if num_classes(config, 10, 100) == 10 else 99.0
     config.methods = ("co_teaching",)
     config.method.co_teaching.gradual_epochs = 10
     config.method.co_teaching.exponent = 1.0
-    _adam(config, weight_decay=0.0)
+    adam(config, weight_decay=0.0)
     config.optimizer.late_b1 = (late, 0.1)
     config.optimizer.schedule = "linear"
     config.optimizer.decay_from = late
@@ -69,13 +62,13 @@ def incv(config: config_dict.ConfigDict) -> None:
     the blocks' convolutions only. Kinds of noise are the config's; whoever makes symmetric noise
     says so by ``config.method.incv.noise``.
     """
-    _num_classes(config, 10)
+    num_classes(config, 10)
     config.methods = ("incv",)
     config.method.incv.rounds = 4
     config.method.incv.share = 0.25
     config.method.incv.gradual_epochs = 10
-    _adam(config, weight_decay=2e-4)
-    _fall(config, 80.0, 120.0, 160.0, 200.0, factor=0.1)
+    adam(config, weight_decay=2e-4)
+    fall(config, 80.0, 120.0, 160.0, 200.0, factor=0.1)
     config.data.augment = "crop_and_flip"
     config.data.mean = config.data.std = None
 
@@ -85,12 +78,12 @@ def elr(config: config_dict.ConfigDict) -> None:
 
     For CIFAR-10 it is their choice for asymmetric noise, such as that of similar classes.
     """
-    ten = _num_classes(config, 10, 100) == 10
+    ten = num_classes(config, 10, 100) == 10
     config.methods = ("elr",)
     config.method.elr.beta = 0.9
     config.method.elr.factor = 1.0 if ten else 7.0
-    _sgd(config, rate=0.02, weight_decay=1e-3)
-    _fall(config, *((40.0, 80.0, 120.0) if ten else (80.0, 120.0, 150.0)), factor=0.01)
+    sgd(config, rate=0.02, weight_decay=1e-3)
+    fall(config, *((40.0, 80.0, 120.0) if ten else (80.0, 120.0, 150.0)), factor=0.01)
 
 
 def l2rw(config: config_dict.ConfigDict) -> None:
@@ -98,24 +91,24 @@ def l2rw(config: config_dict.ConfigDict) -> None:
 
     80,000 steps on 49,900 images; theirs is a ResNet-32, too, whose norms have no scale.
     """
-    _num_classes(config, 10)
+    num_classes(config, 10)
     config.methods = ("l2rw",)
     config.data.meta_size = 100
-    _sgd(config, rate=0.1, weight_decay=2e-4)
-    _fall(config, 80.0, 120.0, 160.0, factor=0.1)
+    sgd(config, rate=0.1, weight_decay=2e-4)
+    fall(config, 80.0, 120.0, 160.0, factor=0.1)
     config.batch_size = 100
 
 
 def mw_net(config: config_dict.ConfigDict) -> None:
     """Meta-Weight-Net: Shu et al. 2019 (arXiv 1902.07379), the script they have now."""
-    _num_classes(config, 10, 100)
+    num_classes(config, 10, 100)
     config.methods = ("mw_net",)
     config.data.meta_size = 1000
     config.method.mw_net.meta_rate = 1e-3
     config.method.mw_net.meta_decay = 1e-4
     config.method.mw_net.normalize = False
-    _sgd(config, rate=0.1, weight_decay=5e-4)
-    _fall(config, 80.0, 100.0, 120.0, factor=0.1)
+    sgd(config, rate=0.1, weight_decay=5e-4)
+    fall(config, 80.0, 100.0, 120.0, factor=0.1)
     config.batch_size = 100
 
 
@@ -127,57 +120,12 @@ def mentornet(config: config_dict.ConfigDict) -> None:
     probably its default, 0.7. Their decay is of convolutions and of the classifier only. For their
     data-driven weights the percentile is 0.8 at 20% and 0.6 at 40%.
     """
-    _num_classes(config, 10, 100)
+    num_classes(config, 10, 100)
     config.methods = ("mentornet",)
     config.method.mentornet.curriculum = "predefined"
     config.method.mentornet.percentile = 0.75
     config.method.mentornet.decay = 0.5
     config.method.mentornet.dropout = ((0.5, 17), (0.05, 83))
-    _sgd(config, rate=0.1, weight_decay=2e-4)
+    sgd(config, rate=0.1, weight_decay=2e-4)
     steps = (19_531, 25_000, 30_000, 39_000)
-    _fall(config, *(count * config.batch_size / 50_000 for count in steps), factor=0.1)
-
-
-def _num_classes(config: config_dict.ConfigDict, *published: int) -> int:
-    """That of the config's CIFAR, of those that there are choices for."""
-    sources = {f"tfds:cifar{number}": number for number in published}
-    if config.data.source not in sources:
-        raise ConfigError(
-            f"config.data.source={config.data.source!r} has no published choices: take one of "
-            f"{', '.join(sources)}"
-        )
-    return sources[config.data.source]
-
-
-def _sgd(config: config_dict.ConfigDict, *, rate: float, weight_decay: float) -> None:
-    _unset(config)
-    config.optimizer.name = "sgd"
-    config.optimizer.learning_rate = rate
-    config.optimizer.momentum = 0.9
-    config.optimizer.weight_decay = weight_decay
-    config.batch_size = 128
-
-
-def _adam(config: config_dict.ConfigDict, *, weight_decay: float) -> None:
-    _unset(config)
-    config.optimizer.name = "adam"
-    config.optimizer.learning_rate = 1e-3
-    config.optimizer.b1 = 0.9
-    config.optimizer.weight_decay = weight_decay
-    config.batch_size = 128
-
-
-def _fall(config: config_dict.ConfigDict, *epochs: float, factor: float) -> None:
-    """A rate that falls at each of some epochs but the last one, at which training ends."""
-    *falls, end = epochs
-    config.optimizer.schedule = "step"
-    config.optimizer.decay_epochs = tuple(falls)
-    config.optimizer.decay_factor = factor
-    config.train.epochs = config.pretrain.epochs = end
-
-
-def _unset(config: config_dict.ConfigDict) -> None:
-    """Leaves none of the options that only some optimizers or schedules read."""
-    for selector in SECTIONS["optimizer"].selectors:
-        for option in selector.read_by():
-            config.optimizer[option] = None
+    fall(config, *(count * config.batch_size / 50_000 for count in steps), factor=0.1)
