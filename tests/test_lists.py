@@ -1,16 +1,20 @@
 """Images named in lists, as ImageNet-LT is published, in small, and lists that are none."""
 
+import json
 import time
 
 import numpy as np
 import pytest
 
+from har_jax.config import files as config_files
+from har_jax.config import long_tails, validate
 from har_jax.data import load
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
 from har_jax.data.listing.lists import list_lists
 from har_jax.data.reading.encoded import Reading
 from har_jax.data.sources import lists
+from har_jax.experiment.algorithm import Experiment
 from tests.own_images import write_folder
 
 LISTS = {"train": "ImageNet_LT_train.txt", "test": "ImageNet_LT_test.txt"}
@@ -205,3 +209,29 @@ def test_a_long_list_is_read_in_seconds_without_asking_for_its_files(root, tmp_p
     source = lists(root=root, train_list=str(tmp_path / path), test_list=LISTS["test"])
     with pytest.raises(DataError, match=r"n00000000_0.JPEG cannot be found: No such file"):
         load(source, None, None, 0)
+
+
+@pytest.mark.usefixtures("optimized")
+@pytest.mark.filterwarnings("ignore:of what was held out", "ignore:small groups keep")
+def test_the_config_of_imagenet_lt_trains_on_small_images(root, tmp_path):
+    config = long_tails.imagenet_lt()
+    config.data.root = str(root)
+    config.data.image_size = 16
+    config.model.name, config.model.depth, config.model.widths = "convnet", None, (4,)
+    config.regularizer.layers = "normalization"
+    config.batch_size, config.devices = 4, 1
+    config.pretrain.epochs = config.train.epochs = 1.0
+    validate(config)
+    Experiment(config, tmp_path).run()
+    results = json.loads((tmp_path / "report" / "results.json").read_text())
+    assert results["data"]["true_count"] == [12, 6, 3]
+    assert results["data"]["splits"]["test"] == "the list ImageNet_LT_test.txt"
+    assert set(results["means"]) == {"erm", "har"}
+
+
+@pytest.mark.parametrize("name", ["imagenet_lt", "places_lt", "inaturalist2018"])
+def test_configs_of_long_tails_go_by_name(name):
+    assert config_files.find(name) is not None
+    config = getattr(long_tails, name)()
+    validate(config)
+    assert config.regularizer.derivative == "first_order"
