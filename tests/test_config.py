@@ -111,7 +111,7 @@ def test_the_base_is_valid_and_so_is_adam():
         (
             "data.source",
             "digit",
-            r"data\.source='digit' is unknown: take digits, folder, csv, web",
+            r"data\.source='digit' is unknown: take digits, folder, csv, list, web",
         ),
         ("data.augment", "zoom", r"config\.data\.augment='zoom' is unknown"),
         ("data.noise.kind", "pair", r"config\.data\.noise\.kind='pair' is unknown"),

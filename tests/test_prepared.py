@@ -11,11 +11,15 @@ import time
 import numpy as np
 import pytest
 
+from har_jax.config import base
 from har_jax.data import load
 from har_jax.data.corruption import Symmetric
 from har_jax.data.examples import DataError
 from har_jax.data.hold_out import HoldOut
+from har_jax.data.reading.decoding import decode_image
+from har_jax.data.reading.encoded import Reading
 from har_jax.data.sources import prepared, tfds
+from har_jax.experiment.build import make_source
 from tests import tiny_tfds
 
 SHARED = pathlib.Path(__file__).parent.parent.parent / "shared" / "tfds"
@@ -173,6 +177,50 @@ def test_labels_that_are_none_and_splits_that_are_not_read(tmp_path):
         "left out: examples of the split 'unlabelled'": 30,
         "left out: labels -1": 8,
     }
+
+
+def test_images_of_several_sizes_stay_in_their_records(tmp_path):
+    """As those of i_naturalist2018, whose test set has no labels."""
+    images, labels = tiny_tfds.random_images(12, (20, 24, 3), 3)
+    folder = tmp_path / "i_naturalist2018" / "1.0.0"
+    splits = ("train", "validation", "test")
+    tiny_tfds.write(folder, images, labels, NAMES, splits=splits, sized=False)
+    config = base()
+    config.data.source, config.data.test_split = "tfds:i_naturalist2018", "validation"
+    config.data.image_size, config.data.data_dir = 16, str(tmp_path)
+    config.data.augment = "resized_crop_and_flip"
+    source = make_source(config.data)
+    data = source.load(0)
+    assert data.found.counts == {"left out: examples of the split 'test'": 12}
+    rows = np.array([7, 2])
+    for split, examples in (("train", data.train), ("validation", data.test)):
+        assert examples.inputs.shape == (12, 16, 16, 3)
+        np.testing.assert_array_equal(examples.labels, labels)
+        found = examples.take(rows).inputs
+        assert found.names == [f"{split}/7", f"{split}/2"]
+        for row, place in enumerate(rows):
+            np.testing.assert_array_equal(decode_image(found.file(row)), images[place])
+    assert data.train.inputs.reading.crop == "resized_crop_and_flip"
+    mended = load(source, None, None, 0, train_size=6, on_leak="keep")
+    assert mended.found.counts["kept: training examples that equal one that is tested on"] == 12
+    config.data.test_split = None
+    assert make_source(config.data).load(0).found.splits["test"] == "the split 'test'"
+    for split in ("val", "train"):
+        config.data.test_split = split
+        with pytest.raises(DataError, match=f"{split}' is no split of .*there is validation, test"):
+            make_source(config.data)
+
+
+@pytest.mark.parametrize(
+    ("reading", "message"),
+    [
+        (Reading(image_size=64), r"data.image_size=64 is of images of several sizes, .* all 5x4x3"),
+        (Reading(crop="resized_crop_and_flip"), r"config.data.augment=resized_crop_and_flip is of"),
+    ],
+)
+def test_how_to_read_images_of_one_size_is_not_said(data_dir, reading, message):
+    with pytest.raises(DataError, match=message):
+        tfds("tiny", data_dir=data_dir, reading=reading)
 
 
 def test_texts_and_what_is_no_utf8(tmp_path):

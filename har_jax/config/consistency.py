@@ -21,9 +21,9 @@ from har_jax.options import options, parameters
 NO_META = (
     "learns from examples that are known to be labelled rightly, and there are none: set "
     "config.data.meta_size, such as 100, where the noise is made by config.data.noise, or give "
-    "some as a split called meta, which a folder or a table can have"
+    "some as a split called meta, which a folder, a table or lists can have"
 )
-_HAS_SPLITS = ("folder", "csv")  # of a person's own
+_HAS_SPLITS = ("folder", "csv", "list")  # of a person's own
 
 
 def reads(network: Callable[..., Any]) -> Kind:

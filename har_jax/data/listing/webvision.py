@@ -4,14 +4,14 @@
 """
 
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from har_jax.data.examples import DataError
 from har_jax.data.found import Found
 from har_jax.data.listing.file_names import check_written_name
 from har_jax.data.listing.folders import list_files
 from har_jax.data.listing.listing import Listing
-from har_jax.system.interruption import checked
+from har_jax.data.listing.lists import read_entries, read_lines
 
 SUBSETS = {
     "mini": (("google",), 50),  # the first 50 classes of Google's part: Jiang et al. 2018
@@ -20,6 +20,7 @@ SUBSETS = {
 }
 VALIDATION = "val_images_256"
 IMAGENET = "imagenet"
+_WHOSE = ", as WebVision has it"
 
 
 def list_webvision(root: pathlib.Path, subset: str) -> Listing:
@@ -34,17 +35,18 @@ def list_webvision(root: pathlib.Path, subset: str) -> Listing:
     """
     root = root.resolve()
     parts, num_classes = SUBSETS[subset]
-    synsets = [line.split(maxsplit=1)[0] for line in _lines(root / "info" / "synsets.txt")]
+    info = root / "info"
+    synsets = [line.split(maxsplit=1)[0] for _, line in read_lines(info / "synsets.txt", _WHOSE)]
     classes = synsets[:num_classes]
     listed = {
         "train": [
             entry
             for part in parts
-            for entry in _entries(root / "info" / f"train_filelist_{part}.txt", synsets)
+            for entry in _entries(info / f"train_filelist_{part}.txt", synsets)
         ],
         "test": [
             (f"{VALIDATION}/{path}", label)
-            for path, label in _entries(root / "info" / "val_filelist.txt", synsets)
+            for path, label in _entries(info / "val_filelist.txt", synsets)
         ],
     }
     known = set(classes)
@@ -99,20 +101,6 @@ def list_imagenet(root: pathlib.Path, synsets: Sequence[str]) -> Listing:
     return Listing(root, root, {"test": paths}, {"test": labels}, order=tuple(synsets))
 
 
-def _entries(path: pathlib.Path, synsets: list[str]) -> Iterator[tuple[str, str]]:
-    for number, line in enumerate(checked(_lines(path)), start=1):
-        name, _, label = line.rpartition(" ")
-        if not name or not label.isdigit() or int(label) >= len(synsets):
-            raise DataError(
-                f"line {number} of {path} is {line!r}: a path and a class from 0 to "
-                f"{len(synsets) - 1} are needed"
-            )
-        yield name, synsets[int(label)]
-
-
-def _lines(path: pathlib.Path) -> list[str]:
-    try:
-        lines = path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read, as WebVision has it: {error}") from error
-    return [line.strip() for line in lines if line.strip()]
+def _entries(path: pathlib.Path, synsets: Sequence[str]) -> list[tuple[str, str]]:
+    found = read_entries(path, len(synsets), _WHOSE)
+    return [(name, synsets[label]) for _, name, label in found]

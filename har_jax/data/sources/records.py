@@ -27,10 +27,14 @@ class PreparedData:
     Attributes:
       name: As it was asked for.
       builder: Of TFDS, which knows the folder.
+      test_split: What is tested on; None: ``test`` where there is one, or else ``validation``.
+      reading: How images are read that are of several sizes.
     """
 
     name: str
     builder: Any
+    test_split: str | None = None
+    reading: Reading = dataclasses.field(default_factory=Reading)
 
     @property
     def class_names(self) -> tuple[str, ...]:
@@ -44,13 +48,15 @@ class PreparedData:
 
     def check(self) -> None:
         """Raises :class:`DataError` if there is nothing that :meth:`load` could read."""
-        _ = self._label_key, self._text_key or self._image_key(sized=True), self._test_split
+        _ = self._label_key, self._text_key or self._image_key, self._tested
+        if not self._text_key and self._sized:
+            self._refuse_unread()
 
     def load(self, hold_out: HoldOut, on_missing: OnMissing, seed: int) -> Dataset:
         """Reads the training set and a test set.
 
-        Images, which have to be of one size, become ``[n, H, W, C]`` uint8; texts, where there are
-        no images, ``[n]`` strings.
+        Images of one size become ``[n, H, W, C]`` uint8, and those of several stay encoded, as
+        :class:`ImageRecords`; texts, where there are no images, become ``[n]`` strings.
 
         Args:
           hold_out: How a part of the training set becomes the test set, where there is none.
@@ -61,7 +67,7 @@ class PreparedData:
           DataError: if they cannot be read, or labels are missing.
         """
         splits = self.builder.info.splits
-        used = ("train",) if self._test_split is None else ("train", self._test_split)
+        used = ("train",) if self._tested is None else ("train", self._tested)
         found = Found({split: f"the split {split!r}" for split in used})
         found = found.counted(
             {
@@ -70,7 +76,7 @@ class PreparedData:
                 if split not in used
             }
         )
-        if self._test_split is not None:
+        if self._tested is not None:
             hold_out.refuse_unread(f"tfds:{self.name}")
         train, *tests = (self._labelled(split, on_missing) for split in used)
         read = sum(splits[split].num_examples for split in used)
@@ -103,24 +109,28 @@ class PreparedData:
         Raises:
           DataError: if there is no such split, or no image of these classes in it.
         """
-        key = self._image_key(sized=False)
         if split not in self.builder.info.splits:
             raise DataError(f"tfds:{self.name} has no split {split}")
         ids = {name: label for label, name in enumerate(class_names)}
         of_own = np.array([ids.get(name, -1) for name in self.class_names], np.int32)
-        own, sizes = np.transpose(
-            [(e[self._label_key], len(e[key])) for _, e in self._examples(split, key)]
-        )
-        labels = np.where(own >= 0, of_own[own], -1).astype(np.int32)
+        every = self._encoded(split, self._key_of_images(sized=False), reading)
+        labels = np.where(every.labels >= 0, of_own[every.labels], -1).astype(np.int32)
         rows = np.flatnonzero(labels >= 0)
         if not len(rows):
             raise DataError(
                 f"tfds:{self.name}: no image of {split} is of a class that is trained on, such as "
                 f"{class_names[0]}; its own are such as {self.class_names[0]}"
             )
+        return Examples(every.inputs[rows], labels[rows])
+
+    def _encoded(self, split: str, key: str, reading: Reading) -> Examples:
+        """A split whose images stay in its records, which are read once for labels and sizes."""
+        size = self.builder.info.splits[split].num_examples
+        labels, sizes = np.empty(size, np.int32), np.empty(size, np.int64)
+        for row, example in self._examples(split, key):
+            labels[row], sizes[row] = example[self._label_key], len(example[key])
         folder = pathlib.Path(self.builder.data_dir)
-        images = ImageRecords(folder, split, key, rows, sizes[rows], reading)
-        return Examples(images, labels[rows])
+        return Examples(ImageRecords(folder, split, key, np.arange(size), sizes, reading), labels)
 
     def _read(self, split: str) -> Examples:
         size = self.builder.info.splits[split].num_examples
@@ -131,7 +141,9 @@ class PreparedData:
                 texts[row] = example[self._text_key].decode("utf-8", "replace")
                 labels[row] = example[self._label_key]
             return Examples(texts, labels)
-        key = self._image_key(sized=True)
+        key = self._image_key
+        if not self._sized:
+            return self._encoded(split, key, self.reading)
         shape = self._features[key].shape
         inputs = np.empty((size, *shape), np.uint8)
         for row, example in self._examples(split, key):
@@ -164,7 +176,7 @@ class PreparedData:
         )
 
     @property
-    def _test_split(self) -> str | None:
+    def _tested(self) -> str | None:
         """What is tested on; None where that is a part of what is trained on."""
         splits = self.builder.info.splits
         if "train" not in splits:
@@ -173,6 +185,14 @@ class PreparedData:
                 "or validation where there is one"
             )
         test = next((split for split in ("test", "validation") if split in splits), None)
+        if self.test_split is not None:
+            if self.test_split not in splits or self.test_split == "train":
+                others = ", ".join(split for split in splits if split != "train")
+                raise DataError(
+                    f"config.data.test_split={self.test_split!r} is no split of tfds:{self.name} "
+                    f"to test on: beside train there is {others or 'none'}"
+                )
+            test = self.test_split
         for split in ("train", test):
             if split is not None and not splits[split].num_examples:
                 raise DataError(
@@ -201,17 +221,31 @@ class PreparedData:
             return None
         return self._one("text", lambda feature: type(feature) is Text, place=0)
 
-    def _image_key(self, *, sized: bool) -> str:
-        from tensorflow_datasets.core.features import Image
+    @functools.cached_property
+    def _sized(self) -> bool:
+        """Whether images are of one size: those that are come before others."""
+        return any(map(functools.partial(_is_image, sized=True), self._features.values()))
 
-        def fits(feature: Any) -> bool:
-            return (
-                isinstance(feature, Image)
-                and feature.np_dtype == np.uint8
-                and not (sized and None in feature.shape)
-            )
+    @property
+    def _image_key(self) -> str:
+        """The feature that is the image."""
+        return self._key_of_images(sized=self._sized)
 
-        return self._one("uint8 image of a fixed size" if sized else "uint8 image", fits, place=0)
+    def _key_of_images(self, *, sized: bool) -> str:
+        kind = "uint8 image of a fixed size" if sized else "uint8 image"
+        return self._one(kind, functools.partial(_is_image, sized=sized), place=0)
+
+    def _refuse_unread(self) -> None:
+        """Raises :class:`DataError` if it is said how to read images that are arrays."""
+        said = {"image_size": self.reading.image_size, "augment": self.reading.crop}
+        default = {"image_size": Reading.image_size, "augment": Reading.crop}
+        for key, value in said.items():
+            if value != default[key]:
+                shape = "x".join(map(str, self._features[self._image_key].shape))
+                raise DataError(
+                    f"config.data.{key}={value} is of images of several sizes, and those of "
+                    f"tfds:{self.name} are all {shape}: remove it"
+                )
 
     def _one(self, kind: str, fits: Callable[[Any], bool], place: int) -> str:
         """The name of the one feature that fits, or of the one that TFDS would learn from."""
@@ -222,7 +256,15 @@ class PreparedData:
         if len(keys) != 1:
             raise DataError(
                 f"tfds:{self.name} has the features {', '.join(sorted(self._features))}: a class "
-                "label and either images of a fixed size or a text are needed, and there are "
+                "label and either an image or a text are needed, and there are "
                 f"{len(keys)} features that are a {kind}"
             )
         return keys[0]
+
+
+def _is_image(feature: Any, *, sized: bool) -> bool:
+    """Whether a feature is an image of 8 bits, and of one size where that is asked for."""
+    from tensorflow_datasets.core.features import Image
+
+    is_image = isinstance(feature, Image) and feature.np_dtype == np.uint8
+    return is_image and not (sized and None in feature.shape)
