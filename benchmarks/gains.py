@@ -9,7 +9,8 @@ python -m benchmarks.gains --data=cifar10_small --seeds=3 --variant=har
 
 A variant is a method and what it changes in the config. Runs each of them at every seed, and
 prints the mean and the standard error of its accuracy, and of its gain over ERM at the same seed,
-for each part of the classes. What is complete in the workdir is not run again.
+for each part of the classes; with --shots also for many-, medium- and few-shot classes, where there
+are such. What is complete in the workdir is not run again.
 """
 
 import ast
@@ -24,6 +25,7 @@ from absl import app, flags, logging
 from configs import digits
 from har_jax.config import own, recipes, validate
 from har_jax.experiment.algorithm import Experiment
+from har_jax.report.long_tail import SHOTS
 from har_jax.system.files import write_json
 
 
@@ -57,6 +59,7 @@ _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
 _VARIANTS = flags.DEFINE_multi_string("variant", ["har"], "A method, and KEY=VALUE of the config.")
 _ALL = flags.DEFINE_multi_string("all", [], "KEY=VALUE for all of them, ERM included.")
 _VALIDATION = flags.DEFINE_bool("validation", False, "Evaluate on a part of the training set.")
+_SHOTS = flags.DEFINE_bool("shots", False, "Many-, medium- and few-shot classes as well.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/gains", "Where the runs go.")
 
 
@@ -81,15 +84,21 @@ def main(_):
     accuracies = {}
     for seed in range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value):
         for variant in variants:
-            means = run(seed, variant)[own.method_name(variant.method)]
-            accuracies.setdefault(variant.label, {})[seed] = {
-                part: 100 * mean["test_accuracy"]
-                for part, mean in means.items()
-                if mean["test_accuracy"] is not None
-            }
+            results = run(seed, variant)
+            found = by_part(results, own.method_name(variant.method), shots=_SHOTS.value)
+            accuracies.setdefault(variant.label, {})[seed] = found
         write_json(pathlib.Path(_WORKDIR.value) / "accuracies.json", accuracies)
     for line in [*table(accuracies), "", *by_seed(accuracies)]:
         print(line)
+
+
+def by_part(results, method, *, shots):
+    """In percent, of the parts of the groups that have test examples, and of such shots."""
+    shares = {part: mean["test_accuracy"] for part, mean in results["means"][method].items()}
+    if shots:
+        means = results.get("class_means", {}).get(method, {})
+        shares |= {f"{shot}-shot": means.get(shot) for shot in SHOTS}
+    return {part: 100 * share for part, share in shares.items() if share is not None}
 
 
 def _changes(pairs):
@@ -122,7 +131,7 @@ def run(seed, variant):
                 shutil.copytree(other, workdir / stage)
                 break
     Experiment(config, workdir).run()
-    return json.loads((workdir / "report" / "results.json").read_text())["means"]
+    return json.loads((workdir / "report" / "results.json").read_text())
 
 
 def table(accuracies):
@@ -150,7 +159,8 @@ def by_seed(accuracies):
 
 
 def _parts(accuracies):
-    return [part for part in next(iter(accuracies["erm"].values())) if part != "all"]
+    everything = [shares for of_seed in accuracies.values() for shares in of_seed.values()]
+    return [p for p in everything[0] if p != "all" and all(p in shares for shares in everything)]
 
 
 def mean_and_error(values):

@@ -166,6 +166,21 @@ def test_rendering(made):
     assert render.plot(results).startswith("<svg")
 
 
+def test_a_column_can_be_of_a_shot():
+    share = {"test_accuracy": 0.25, "train_accuracy": 0.5}
+    results = {
+        "means": {"erm": {"all": share}},
+        "class_means": {"erm": {"many": 0.75, "medium": None}},
+        "groups": [{"name": "cat", "methods": {"erm": share}}],
+    }
+    parts = [("all", "test"), ("all", "train"), ("cat", "train"), ("many", "test")]
+    found = [grid._percent(results, "erm", Column("x", *part)) for part in parts]
+    assert found == [25, 50, 50, 75]
+    assert grid._percent(results, "erm", Column("x", "medium")) is None
+    with pytest.raises(ValueError, match="part='few' has split='test' only, not 'train'"):
+        Column("x", "few", "train")
+
+
 @pytest.fixture
 def never_run(monkeypatch):
     """Runs are noted in place of being made; all accuracies are 0.25."""

@@ -27,7 +27,6 @@ from har_jax.linen.layers import Filter
 from har_jax.losses import Loss, as_loss
 from har_jax.options import make
 from har_jax.train.optimizer import WeightDecay, make_optimizer, make_schedule
-from har_jax.train.predictions import describe
 
 
 def make_model(
@@ -123,18 +122,6 @@ def _own(path: str, config: Mapping[str, Any]) -> tuple[Callable[..., Any], dict
     said = config[OPTIONS] if own.is_own(selector, value) else config
     mine = own.options_of(path, selector, value)
     return own.choice_of(path, selector, value), {name: said[name] for name in mine}
-
-
-def make_describe(
-    config: config_dict.ConfigDict, num_classes: int, vocabulary_size: int | None
-) -> Callable[..., Any]:
-    """What is said of every example by ``--stage=predict``."""
-    return describe(
-        make_model(config.model, num_classes, vocabulary_size),
-        make_preprocess(config.data, vocabulary_size),
-        make_filter(config.regularizer),
-        config.regularizer.reduction,
-    )
 
 
 def make_loss(name: str, config: config_dict.ConfigDict, counts: np.ndarray) -> Loss:

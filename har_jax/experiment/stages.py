@@ -5,7 +5,7 @@ import dataclasses
 from har_jax.config.defaults import flatten
 from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusion
 from har_jax.experiment.artefacts import Artefacts, write
-from har_jax.experiment.build import make_describe
+from har_jax.experiment.build import make_filter
 from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.report.given import given, given_by_selection, read_given
@@ -18,7 +18,7 @@ from har_jax.system.files import read_arrays, write_json, write_text
 from har_jax.system.processes import is_first
 from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import read_metrics
-from har_jax.train.predictions import to_table, write_table
+from har_jax.train.predictions import describe, to_table, write_table
 
 
 def run_estimate(artefacts: Artefacts) -> None:
@@ -118,11 +118,12 @@ def run_predict(artefacts: Artefacts) -> None:
     """Writes what each trained network says of every example."""
     config, data, trainer = artefacts.config, artefacts.data, artefacts.trainer
     said = artefacts.out_of_sample()
-    describe = make_describe(config, data.num_classes, data.vocabulary_size)
-    describe_all = ByExample(describe, min(trainer.at_once, 256), trainer.mesh)
+    layers, reduction = make_filter(config.regularizer), config.regularizer.reduction
     for name, folder in artefacts.train.items():
         folder.need_checkpoint("from which --stage=predict restores a network")
         trained = artefacts.trained(name)
+        said_of = describe(trained.method.predict, layers, reduction, title=name)
+        describe_all = ByExample(said_of, min(trainer.at_once, 256), trainer.mesh)
         tables = [
             to_table(
                 split,

@@ -4,6 +4,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from har_jax.report.long_tail import shots_of
+
 FEW = 4  # methods that have a column each wherever groups are told of, and nothing beside
 
 
@@ -50,6 +52,22 @@ def on_other_tests(results: Mapping[str, Any]) -> list[Column]:
         _shares(f"{name} {head}", [of[key] for of in methods.values()])
         for name, methods in results["other_tests"].items()
         for head, key in (("top-1", "accuracy"), ("top-5", "top5"))
+    ]
+
+
+def by_shot(results: Mapping[str, Any]) -> list[Column]:
+    """Names, and mean accuracies over the classes of each shot, over all, and over examples.
+
+    Nothing where there is no long tail, see :func:`har_jax.report.long_tail.shots_of`.
+    """
+    if not (shots := shots_of(results)):
+        return []
+    means, counts = results["class_means"], results["shots"]
+    heads = {shot: f"{shot} ({counts[shot]['classes']})" for shot in shots}
+    heads |= {"all": "mean per class", "examples": "all examples"}
+    return [
+        Column("method", list(means)),
+        *(_shares(head, [mean[key] for mean in means.values()]) for key, head in heads.items()),
     ]
 
 

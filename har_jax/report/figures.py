@@ -52,7 +52,7 @@ def loss_histograms(inputs: Inputs) -> str:
                 )
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
         axes.xaxis.set_major_formatter("{x:g}")
-    _legend(figure, places, drawn, once=are_many(inputs.evaluations))
+    legend(figure, places, drawn, once=are_many(inputs.evaluations))
     return svg(figure)
 
 
@@ -81,7 +81,7 @@ def training_curves(
                     markevery=[-1] if many else None,  # a mark at each point hides dashes
                 )
         axes.set(title=labels.get(name, name), xlabel="epoch")
-    _legend(figure, places, drawn, once=many)
+    legend(figure, places, drawn, once=many)
     return svg(figure)
 
 
@@ -104,7 +104,7 @@ def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
         axes.set(ylabel="accuracy (%)", xlim=(-0.2, length))
         drawn = _bars(axes, row, methods)
     places[0].set(title=_BY_GROUP)
-    _legend(figure, places, drawn, once=True)
+    legend(figure, places, drawn, once=True)
     return svg(figure)
 
 
@@ -144,7 +144,7 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, places[:count]
 
 
-def _legend(
+def legend(
     figure: Figure, places: Sequence[Axes], drawn: Mapping[str, Artist], *, once: bool
 ) -> None:
     """What was drawn, by its names: in each panel, or once, beside them, as high as it takes."""

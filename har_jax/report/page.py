@@ -12,10 +12,12 @@ from har_jax.report import figures
 from har_jax.report.comparison import (
     Column,
     are_many,
+    by_shot,
     clean_labels_seen,
     compared,
     on_other_tests,
 )
+from har_jax.report.frequency import by_frequency
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
@@ -33,6 +35,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
     methods = _methods(results)
     results, left_out = shown(results)
     head, *groups = rows_of(results)
+    tail = by_shot(results)
     template = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=True,
@@ -50,12 +53,14 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         evaluated=_EVALUATED[inputs.config["data.evaluate_on"]],
         left_out=left_out,
         folds=_folds(results),
+        tail=tail,
         other_tests=_other_tests(results),
         notes=notes(results),
         data=_lines(results["data"]),
         config=_lines(results["config"]),
         figures={
             "accuracies": figures.accuracies(inputs, results),
+            "tail": by_frequency(results) if tail else "",
             "losses": figures.loss_histograms(inputs),
             "curves": figures.training_curves(inputs.metrics, inputs.evaluations),
         },

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 from har_jax.data.protocol import TrainingData
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.report.given import lines as told
+from har_jax.report.long_tail import long_tail
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT
@@ -52,7 +53,8 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     """Computes the numbers of the report.
 
     Accuracies are shares. That of several groups is the mean of theirs, each counting
-    alike; groups without test examples are left out, and have null as their own.
+    alike; groups without test examples are left out, and have null as their own. Of classes,
+    which groups may be or not, there is what :func:`har_jax.report.long_tail.long_tail` says.
     """
     data, statistics = inputs.data, inputs.statistics
     count = len(data.group_names)
@@ -131,6 +133,11 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             }
             for method in inputs.evaluations
         },
+        **long_tail(
+            data,
+            {name: each["test_prediction"] for name, each in inputs.evaluations.items()},
+            members_of if data.train.groups is None else {},
+        ),
         "other_tests": {
             name: {
                 method: {

@@ -3,7 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from har_jax.report.comparison import are_many, compared, number, parts_of, percent
+from har_jax.report.comparison import (
+    Column,
+    are_many,
+    by_shot,
+    compared,
+    number,
+    parts_of,
+    percent,
+)
+from har_jax.report.long_tail import new_shots
 from har_jax.report.selection import shown
 
 
@@ -63,25 +72,43 @@ def fold_rows(results: Mapping[str, Any]) -> list[list[str]]:
 def format_table(results: Mapping[str, Any]) -> str:
     """Lays the table out for a terminal; accuracies and errors are in percent.
 
-    It has a row for each group, or for each method where these are many.
+    It has a row for each group, or for each method where these are many. Means over the many-,
+    medium- and few-shot classes come below, where these are not what is there already.
     """
     if are_many(results["means"]):
         return _table_of_methods(results)
     results, left_out = shown(results)
     head, rows, groups = rows_of(results)
+    rows += _rows_of_shots(results, len(head))
     lines = _lay_out([" ".join(cell) for cell in head], rows, groups)
     return "\n".join([*lines, *([left_out] if left_out else [])])
 
 
+def _rows_of_shots(results: Mapping[str, Any], width: int) -> list[list[str]]:
+    means = results["class_means"].values()
+    blanks = [""] * (width - 1 - len(means))
+    return [
+        [f"mean of {shot}-shot classes", *blanks, *(percent(mean[shot]) for mean in means)]
+        for shot in new_shots(results)
+    ]
+
+
 def _table_of_methods(results: Mapping[str, Any]) -> str:
-    columns = compared(results)
-    rows = list(zip(*(column.cells for column in columns), strict=True))
     first = next(iter(results["means"]))
     said = (
         f"mean accuracy of groups, in percent, and gain over {first}, in points; "
         "groups are in index.html and groups.csv"
     )
-    return "\n".join([*_lay_out([column.head for column in columns], rows, len(rows)), said])
+    lines = [*_side_by_side(compared(results)), said]
+    if new_shots(results):
+        lines += ["", *_side_by_side(by_shot(results))]
+        lines.append("accuracy in percent; many-, medium- and few-shot: means over classes")
+    return "\n".join(lines)
+
+
+def _side_by_side(columns: Sequence[Column]) -> list[str]:
+    rows = list(zip(*(column.cells for column in columns), strict=True))
+    return _lay_out([column.head for column in columns], rows, len(rows))
 
 
 def _lay_out(head: Sequence[str], rows: Sequence[Sequence[str]], above: int) -> list[str]:

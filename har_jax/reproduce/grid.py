@@ -11,6 +11,7 @@ from ml_collections import config_dict
 
 from har_jax.config import validate
 from har_jax.experiment.build import make_source
+from har_jax.report.long_tail import SHOTS
 from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
 
@@ -229,6 +230,8 @@ def _percent(results: Results | None, method: str, column: Column) -> float | No
     means = results["means"][method]
     if column.part in means:
         share = means[column.part][f"{column.split}_accuracy"]
+    elif column.part in SHOTS:
+        share = results["class_means"][method][column.part]
     else:
         (group,) = (group for group in results["groups"] if group["name"] == column.part)
         share = group["methods"][method][f"{column.split}_accuracy"]

@@ -10,6 +10,7 @@ from typing import Any
 from ml_collections import config_dict
 
 from har_jax.config import recipes
+from har_jax.report.long_tail import SHOTS
 
 _Setting = Callable[[], config_dict.ConfigDict]
 
@@ -47,13 +48,21 @@ class Column:
 
     Attributes:
       setting: The data that is trained on, one of the table's.
-      part: The classes that are averaged over: all, noisy, rare or clean; or one, by its name.
+      part: The classes that are averaged over: all, noisy, rare or clean; many, medium or few, as
+        :mod:`har_jax.report.long_tail` has them; or one, by its name.
       split: The examples: test or train.
+
+    Raises:
+      ValueError: if it is of training examples of many-, medium- or few-shot classes.
     """
 
     setting: str
     part: str = "all"
     split: str = "test"
+
+    def __post_init__(self) -> None:
+        if self.part in SHOTS and self.split != "test":
+            raise ValueError(f"part={self.part!r} has split='test' only, not {self.split!r}")
 
 
 @dataclasses.dataclass(frozen=True)

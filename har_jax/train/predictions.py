@@ -1,6 +1,7 @@
 """What a trained network says of every example, as a table for people to look at."""
 
 import pathlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -10,7 +11,6 @@ import numpy as np
 import pyarrow
 import pyarrow.csv
 import pyarrow.parquet
-from flax import linen as nn
 from jaxtyping import Array, Float
 
 from har_jax.data.examples import Examples
@@ -26,26 +26,51 @@ Format = Literal["csv", "parquet"]
 
 
 def describe(
-    model: nn.Module, preprocess: Callable[[Array], Array], layers: Filter, reduction: Reduction
+    predict: Callable[[Mapping[str, Any], Array], Array],
+    layers: Filter,
+    reduction: Reduction,
+    *,
+    title: str = "predict",
 ) -> Callable[[Mapping[str, Any], Array, Array], dict[str, Array]]:
     """A function for :class:`har_jax.train.evaluate.ByExample`: of each example, in evaluation.
 
     ``prediction``, its ``probability``, and of the example's label ``label_probability``,
     ``loss`` in nats and ``norm``, R of that loss.
+
+    Args:
+      predict: ``(variables, inputs) -> logits [B, K]``, a method's own. R is taken at every layer
+        that it runs, of one network or of several, through all that it makes of their outputs.
+      layers: Which layers R is taken at.
+      reduction: Of R.
+      title: What a warning calls the method.
+
+    Warns:
+      UserWarning: if R cannot be taken of ``predict``, with the reason; there is no ``norm`` then.
     """
-    loss_and_norm = loss_and_jacobian_norm(model.apply, layers, reduction=reduction)
+    loss_and_norm = loss_and_jacobian_norm(predict, layers, reduction=reduction)
 
     def fun(variables, inputs, labels):
-        r = loss_and_norm(
-            lambda logits: cross_entropy(logits, labels), variables, preprocess(inputs), train=False
-        )
-        probabilities = jax.nn.softmax(r.outputs.astype(jnp.float32))
+        per_example_loss = lambda logits: cross_entropy(logits, labels)
+        norms = {}
+        try:
+            r = loss_and_norm(per_example_loss, variables, inputs)
+            logits, loss, norms = r.outputs, r.loss, {"norm": r.norm}
+        except Exception as error:  # a method is a program, and can fail in any way
+            logits = predict(variables, inputs)
+            loss = per_example_loss(logits)
+            first = (str(error).strip().splitlines() or [""])[0]
+            warnings.warn(
+                f"{title}: norm is left empty, since R cannot be taken through the method's "
+                f"predict: {type(error).__name__}: {first}",
+                stacklevel=2,
+            )
+        probabilities = jax.nn.softmax(logits.astype(jnp.float32))
         return {
-            "prediction": jnp.argmax(r.outputs, axis=-1),
+            "prediction": jnp.argmax(logits, axis=-1),
             "probability": jnp.max(probabilities, axis=-1),
-            "label_probability": jnp.exp(-r.loss),
-            "loss": r.loss,
-            "norm": r.norm,
+            "label_probability": jnp.exp(-loss),
+            "loss": loss,
+            **norms,
         }
 
     return fun
@@ -65,7 +90,8 @@ def to_table(
     Args:
       split: ``"train"`` or ``"test"``.
       examples: With the labels as trained on.
-      columns: Of :func:`describe`; NaN and -1 of what could not be read become null.
+      columns: Of :func:`describe`; NaN and -1 of what could not be read become null, as does a
+        ``norm`` that is not there.
       strength: The factor of R in training; None of a test set, which has none.
       class_names: ``K`` names.
       group_names: ``G`` names.
@@ -96,8 +122,11 @@ def to_table(
             "prediction": null(names[columns["prediction"]].tolist()),
             **{
                 name: null(columns[name].astype(np.float64))
-                for name in ("probability", "label_probability", "loss", "norm")
+                for name in ("probability", "label_probability", "loss")
             },
+            "norm": null(columns["norm"].astype(np.float64))
+            if "norm" in columns
+            else pyarrow.nulls(size, pyarrow.float64()),
             "held_out_prediction": pyarrow.array(
                 names[unseen[0]].tolist(), pyarrow.string(), mask=not_held_out
             ),
