@@ -160,7 +160,8 @@ def by_seed(accuracies):
 
 def _parts(accuracies):
     everything = [shares for of_seed in accuracies.values() for shares in of_seed.values()]
-    return [p for p in everything[0] if p != "all" and all(p in shares for shares in everything)]
+    same = "all" if "noisy" in everything[0] else "clean"  # of right labels all are clean
+    return [p for p in everything[0] if p != same and all(p in shares for shares in everything)]
 
 
 def mean_and_error(values):
