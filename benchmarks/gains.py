@@ -45,10 +45,17 @@ def _digits_step():
     return config
 
 
+def _cifar10_small_longtail():
+    config = recipes.long_tailed(10, ratio=100)
+    recipes.shrink(config)
+    return config
+
+
 _CONFIGS = {
     "digits": digits.get_config,
     "digits_step": _digits_step,
     "cifar10_small": _cifar10_small,
+    "cifar10_small_longtail": _cifar10_small_longtail,
 }
 _SHARED = ("pretrain", "estimate", "start")  # made once a seed, by the first that does
 
