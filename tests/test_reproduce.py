@@ -1,5 +1,6 @@
 """Tables are made from the paper's numbers and runs that are skipped once they are complete."""
 
+import dataclasses
 import itertools
 import json
 import pathlib
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from har_jax.config import base, recipes, validate
+from har_jax.experiment import stages
+from har_jax.experiment.workdir import StageError, WorkdirError
 from har_jax.methods import METHODS
-from har_jax.reproduce import grid, render
+from har_jax.reproduce import grid, render, runs
 from har_jax.reproduce.__main__ import SCALES
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import (
@@ -23,6 +26,7 @@ from har_jax.reproduce.tables import (
     Table,
     paper,
 )
+from har_jax.system.files import write_json
 
 pytestmark = pytest.mark.filterwarnings("ignore:of what was held out")
 
@@ -237,6 +241,136 @@ def test_what_is_impossible_is_not_run_and_says_why(never_run, tmp_path):
     assert "| GCE | - |" not in render.markdown({**results, **alone})
 
 
+def test_rows_of_ours_come_below_the_papers(never_run, tmp_path):
+    rows = {"HAR-DRW": Row("har", (("reweighting.start_epoch", 0.5),)), **TABLE.rows}
+    few = Grid(dataclasses.replace(TABLE, rows=rows), SCALE, ["digits"], [0], tmp_path)
+    results = {**ABOUT, "seeds": [0], **few.make(PAPER, jobs=1)}
+    assert [(name, row["ours"]) for name, row in results["rows"].items()] == [
+        *((name, False) for name in PAPER.rows),
+        ("HAR-DRW", True),
+    ]
+    assert [cell["paper"] for cell in results["rows"]["HAR-DRW"]["cells"]] == [None, None]
+    lines = render.markdown(results).splitlines()
+    last = lines.index("| HAR | 75.0 (40.0 ± 1.0) | 75.0 (30.0) |")
+    assert lines[last + 1 : last + 3] == [
+        "| not in the paper: |  |  |",
+        "| HAR-DRW | 75.0 | 75.0 |",
+    ]
+    assert "| HAR-DRW | +0.0 | +0.0 |" in lines
+    assert "| HAR-DRW, digits: noisy | 75.0 |" in lines
+    terminal = render.terminal(results).splitlines()
+    assert [line.split("  ")[0] for line in terminal[-2:]] == ["not in the paper:", "HAR-DRW"]
+    drawn = render.plot(results)
+    assert drawn.count("<!-- not in the paper: -->") == 2
+    without = {name: row for name, row in results["rows"].items() if not row["ours"]}
+    assert "not in the paper" not in render.plot({**results, "rows": without})
+    assert "not in the paper" not in render.markdown({**results, "rows": without})
+    assert drawn.count("<!-- HAR-DRW -->") == 2
+
+
+def unlearned(name, **changes):
+    """A method whose strengths cannot be made, which ends its stage, and no other."""
+    error = StageError(f"{name}: it has learned nothing")
+    error.method = changes.get("method", name)
+    return error
+
+
+@pytest.fixture
+def experiments(monkeypatch):
+    """In place of experiments: which methods were trained where, and what ends some of them."""
+    made, ends = [], {}
+
+    class Experiment:
+        def __init__(self, config, workdir):
+            self.config, self.workdir = config, workdir
+
+        def run(self):
+            seed, methods = self.config.seed, self.config.methods
+            made.append((seed, methods))
+            (self.workdir / "report").mkdir(parents=True, exist_ok=True)
+            for method in methods:
+                if error := ends.get((seed, method)):
+                    raise error
+            means = {method: {"all": {"test_accuracy": 0.25}} for method in methods}
+            write_json(self.workdir / "report" / "results.json", {"means": means})
+
+    monkeypatch.setattr(runs, "Experiment", Experiment)
+    return made, ends
+
+
+OF_ONE_RUN = Table(
+    settings={"digits": tiny_digits},
+    columns=(Column("digits"),),
+    rows={"ERM": Row("erm"), "INCV": Row("incv"), "HAR": Row("har")},
+)
+
+
+def test_a_method_that_ends_leaves_its_own_cells_empty_with_the_reason(experiments, tmp_path):
+    made, ends = experiments
+    ends[4, "incv"] = unlearned("incv")
+    whole = Grid(OF_ONE_RUN, SCALE, ["digits"], [3, 4], tmp_path)
+    about = {**ABOUT, "is_error": False}
+    results = {**about, **whole.make(PAPER, jobs=1)}
+    everything, others = ("erm", "incv", "har"), ("erm", "har")
+    assert made == [(3, everything), (4, everything), (4, others)]
+    cells = {name: row["cells"][0] for name, row in results["rows"].items()}
+    values = {name: cell["here"]["values"] for name, cell in cells.items() if cell["here"]}
+    assert values == {"ERM": [25, 25], "HAR": [25, 25], "INCV": [25, None]}
+    reason = "incv: it has learned nothing"
+    assert cells["INCV"]["ended"] == [{"seed": 4, "reason": reason}]
+    assert cells["HAR"]["ended"] == []
+    note = f"[1] seed 4: {reason}."
+    assert "| INCV | 25.0 [1] |" in render.markdown(results).splitlines()
+    assert note in render.markdown(results).splitlines()
+    assert render.terminal(results).splitlines()[-1] == note
+    assert render.plot(results).startswith("<svg")
+    json.dumps(results, allow_nan=False)
+    # The reports stay those of the methods that were trained.
+    assert {**about, **whole.make(PAPER, jobs=1)} == results
+    assert made[3:] == [(3, everything), (4, others)]
+
+
+def test_what_all_methods_of_a_run_need_empties_all_of_their_cells(experiments, tmp_path):
+    _, ends = experiments
+    ends[3, "erm"] = unlearned("estimate", method=None)
+    whole = Grid(OF_ONE_RUN, SCALE, ["digits"], [3], tmp_path)
+    rows = whole.make(PAPER, jobs=1)["rows"]
+    cells = [rows[name]["cells"][0] for name in ("ERM", "INCV")]
+    assert [cell["here"]["values"] for cell in cells] == [[None], [None]]
+    assert [cell["ended"][0]["reason"] for cell in cells] == [
+        "estimate: it has learned nothing"
+    ] * 2
+    ends.clear()  # nothing was reported without them: the same command tries again
+    assert whole.make(PAPER, jobs=1)["rows"]["ERM"]["cells"][0]["here"]["values"] == [25]
+
+
+@pytest.mark.parametrize("error", [WorkdirError("made from another config"), OSError("disk full")])
+def test_other_errors_end_the_command(experiments, tmp_path, error):
+    _, ends = experiments
+    ends[3, "incv"] = error
+    with pytest.raises(type(error), match=str(error)):
+        Grid(OF_ONE_RUN, SCALE, ["digits"], [3], tmp_path).make(PAPER, jobs=1)
+
+
+def test_a_selection_that_fails_leaves_the_other_methods_to_be_trained(
+    monkeypatch, tmp_path, capsys
+):
+    def fails(trainer, path, name, chosen):
+        raise StageError(f"{name}: no prediction agrees with its label")
+
+    monkeypatch.setattr(stages, "select", fails)
+    rows = {"INCV": Row("incv"), "ERM": Row("erm")}
+    whole = Grid(dataclasses.replace(OF_ONE_RUN, rows=rows), SCALE, ["digits"], [0], tmp_path)
+    results = whole.make(PAPER, jobs=1)
+    cells = {name: row["cells"][0] for name, row in results["rows"].items()}
+    assert cells["ERM"]["here"]["mean"] is not None
+    reason = "incv: no prediction agrees with its label"
+    assert cells["INCV"]["ended"] == [{"seed": 0, "reason": reason}]
+    assert reason in capsys.readouterr().out
+    assert whole.make(PAPER, jobs=1) == results
+    assert "step" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [(1e-5, "1e-05"), (3, "3"), (True, "True"), ("own/nets:MLP", "own-nets-MLP"), ((8, 8), "8-8")],
@@ -264,7 +398,10 @@ def test_how_many_batches_have_all_classes(name):
 def test_every_table_is_of_the_paper_and_its_configs_are_possible(name, scale, tmp_path):
     table, reported = TABLES[name], paper(name)
     assert len(table.columns) == len(reported.columns)
-    assert set(table.rows) <= set(reported.rows)
+    plain = lambda name: "".join(filter(str.isalnum, name.lower()))
+    ours = [name for name in table.rows if name not in reported.rows]
+    assert not {plain(name) for name in ours} & {plain(name) for name in reported.rows}
+    assert list(table.rows)[len(table.rows) - len(ours) :] == ours
     assert all(len(cells) == len(table.columns) for cells in reported.rows.values())
     assert {column.setting for column in table.columns} == set(table.settings)
     assert all(row.method in METHODS for row in table.rows.values())

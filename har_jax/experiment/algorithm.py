@@ -43,12 +43,13 @@ from har_jax.train.mesh import open_devices
 
 @dataclasses.dataclass(frozen=True)
 class _Stage:
-    """A folder of the workdir, what fills it, and the folders that this needs."""
+    """A folder of the workdir, what fills it, the folders that this needs, and whose it is."""
 
     stage: str
     folder: StageFolder
     run: Callable[[], None]
     needs: Sequence[StageFolder] = ()
+    method: str | None = None
 
 
 class Experiment:
@@ -141,7 +142,11 @@ class Experiment:
         wait_for_all("beginning of stage")  # before it is written, all have seen what is there
         if is_first():
             entry.folder.begin(self._artefacts.digest_for(entry.folder))
-        entry.run()
+        try:
+            entry.run()
+        except StageError as error:
+            error.method = entry.method
+            raise
         if is_first():
             refuse_moved(self._workdir)
             entry.folder.finish(self._artefacts.digest_for(entry.folder))
@@ -159,14 +164,14 @@ class Experiment:
             found.append(_Stage("start", a.start, functools.partial(stages.run_start, a)))
         for name, folder in a.select.items():
             run = functools.partial(stages.run_select, a, name)
-            found.append(_Stage("select", folder, run))
+            found.append(_Stage("select", folder, run, method=name))
         for name, folder in a.train.items():
             run = functools.partial(stages.run_train, a, name)
             estimate = (a.estimate,) if a.estimates_for(name) else ()
             start = (a.start,) if a.entries[name].starts else ()
             selection = (a.select[name],) if name in a.select else ()
             needs = (*estimate, *start, *selection)
-            found.append(_Stage("train", folder, run, needs))
+            found.append(_Stage("train", folder, run, needs, method=name))
         everything = [entry.folder for entry in found]
         return [
             *found,

@@ -11,7 +11,18 @@ STAGES = ("pretrain", "estimate", "start", "select", "train", "report", "predict
 
 
 class StageError(Exception):
-    """A stage's folder does not fit the config, or an earlier stage is missing."""
+    """A stage's folder does not fit the config, an earlier stage is missing, or what it left leaves
+    nothing to go on with.
+
+    Attributes:
+      method: The one method that it keeps from being trained, if it is one's.
+    """
+
+    method: str | None = None
+
+
+class WorkdirError(StageError):
+    """What is in a workdir is of another config or of other data, is damaged or is gone."""
 
 
 class StageFolder:
@@ -42,17 +53,17 @@ class StageFolder:
         return any(self.path.glob("checkpoints/*"))
 
     def need_checkpoint(self, what_for: str) -> None:
-        """Raises :class:`StageError` if there is no checkpoint, ``what_for`` it is needed."""
+        """Raises :class:`WorkdirError` if there is no checkpoint, ``what_for`` it is needed."""
         if not self.has_checkpoint():
-            raise StageError(
+            raise WorkdirError(
                 f"{self.path}/checkpoints is gone, {what_for}: delete {self.path} to train it anew"
             )
 
     def refuse_other_data(self, digest: str) -> None:
-        """Raises :class:`StageError` if what is there was made from data of another digest."""
+        """Raises :class:`WorkdirError` if what is there was made from data of another digest."""
         record = self._read()
         if record is not None and record["data"] != digest:
-            raise StageError(
+            raise WorkdirError(
                 f"{self.path} was made from other data than there are now, under the same config: "
                 f"bring those back, take another --workdir, or delete {self.path} to make it anew"
             )
@@ -78,7 +89,7 @@ class StageFolder:
                 "fingerprint": dict(record["fingerprint"]),
             }
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StageError(
+            raise WorkdirError(
                 f"{path} does not say what {self.path} was made from: delete that folder to make "
                 "it anew"
             ) from error
@@ -97,7 +108,7 @@ class StageFolder:
 
 
 def refuse_differences(folders: list[StageFolder]) -> None:
-    """Raises :class:`StageError` if any folder was made from another config."""
+    """Raises :class:`WorkdirError` if any folder was made from another config."""
     differing = {folder.path: folder.differences() for folder in folders}
     differing = {path: keys for path, keys in differing.items() if keys}
     if not differing:
@@ -109,7 +120,7 @@ def refuse_differences(folders: list[StageFolder]) -> None:
             for key, (there, here) in keys.items()
         )
     )
-    raise StageError(
+    raise WorkdirError(
         f"the workdir was made from another config ({changes}): take another --workdir, or "
         f"delete {' and '.join(str(path) for path in differing)} to make it anew"
     )

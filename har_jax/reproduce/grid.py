@@ -69,11 +69,12 @@ class Grid:
 
         Returns:
           ``columns``, the names of those that the settings fill; ``rows``, by name all of the
-          paper's: ``method``, ``implemented`` and one of ``cells`` for each column; ``tuning``,
-          one for each setting and key. A cell holds ``here`` and ``paper``, or None for what is
-          not there: ``mean`` and ``std``, in percent, and ``values`` by seed. A ``std`` is of two
-          values or more. Runs that diverged have None. A cell's ``impossible`` says why it has
-          nothing here, or is None.
+          paper's, then those that are ``ours``: ``method``, ``implemented`` and one of ``cells``
+          for each column; ``tuning``, one for each setting and key. A cell holds ``here`` and
+          ``paper``, or None for what is not there: ``mean`` and ``std``, in percent, and
+          ``values`` by seed. A ``std`` is of two values or more. Runs that diverged or ended have
+          None; ``ended`` has each ``seed`` of the latter with the ``reason``. A cell's
+          ``impossible`` says why it has nothing here, or is None.
         """
         fixed = {name: row for name, row in self.table.rows.items() if row.tunes is None}
         tuned = {name: row for name, row in self.table.rows.items() if row.tunes is not None}
@@ -107,6 +108,7 @@ class Grid:
         self, paper: Paper, results: Mapping[tuple[str, str, int], Results | None]
     ) -> dict[str, Any]:
         rows = self.table.rows
+        ours = {name: (None,) * len(paper.columns) for name in rows if name not in paper.rows}
         columns = [
             (index, column)
             for index, column in enumerate(self.table.columns)
@@ -116,6 +118,7 @@ class Grid:
             "columns": [paper.columns[index] for index, _ in columns],
             "rows": {
                 name: {
+                    "ours": name in ours,
                     "implemented": name in rows,
                     "method": rows[name].method if name in rows else None,
                     "cells": [
@@ -123,7 +126,7 @@ class Grid:
                         for index, column in columns
                     ],
                 }
-                for name, cells in paper.rows.items()
+                for name, cells in {**paper.rows, **ours}.items()
             },
         }
 
@@ -187,10 +190,10 @@ class Grid:
     ) -> dict[str, Any]:
         row = self.table.rows.get(name)
         if row is None or column.setting in row.impossible:
-            return {"here": None, "impossible": row and row.impossible[column.setting]}
-        values = [
-            _percent(results[name, column.setting, seed], row.method, column) for seed in self.seeds
-        ]
+            impossible = row and row.impossible[column.setting]
+            return {"here": None, "impossible": impossible, "ended": []}
+        of_seed = {seed: results[name, column.setting, seed] for seed in self.seeds}
+        values = [_percent(of, row.method, column) for of in of_seed.values()]
         if self.table.is_error:
             values = [None if value is None else 100 - value for value in values]
         there = [value for value in values if value is not None]
@@ -199,7 +202,12 @@ class Grid:
             "mean": float(np.mean(there)) if there else None,
             "std": float(np.std(there, ddof=1)) if len(there) > 1 else None,
         }
-        return {"here": here, "impossible": None}
+        ended = [
+            {"seed": seed, "reason": reason}
+            for seed, of in of_seed.items()
+            if (reason := (of or {}).get("ended", {}).get(row.method))
+        ]
+        return {"here": here, "impossible": None, "ended": ended}
 
 
 def _execute(runs: Sequence[Run], jobs: int) -> dict[pathlib.Path, Results | None]:
@@ -225,7 +233,7 @@ def _short(value: Any) -> str:
 
 def _percent(results: Results | None, method: str, column: Column) -> float | None:
     """What a column says of a run."""
-    if results is None:
+    if results is None or method in results.get("ended", {}):
         return None
     means = results["means"][method]
     if column.part in means:

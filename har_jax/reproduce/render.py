@@ -12,12 +12,17 @@ from matplotlib.figure import Figure
 
 from har_jax.report.figures import svg
 
+_OURS = "not in the paper:"
+
 
 def rows_of(results: Mapping[str, Any]) -> Iterator[list[str]]:
-    """The table as the paper lays it out: its head, then its rows."""
+    """The table as the paper lays it out: its head, its rows, then ours."""
     yield ["method", *results["columns"]]
-    notes = _notes(results)
+    notes, told = _notes(results), False
     for name, row in results["rows"].items():
+        if row["ours"] and not told:
+            yield [_OURS, *("" for _ in row["cells"])]
+            told = True
         yield [name, *(_beside(cell, notes) for cell in row["cells"])]
 
 
@@ -70,7 +75,7 @@ def markdown(results: Mapping[str, Any]) -> str:
 def plot(results: Mapping[str, Any]) -> str:
     """Bars for every column, ours beside the paper's, as SVG text."""
     rows = {name: row for name, row in results["rows"].items() if row["implemented"]}
-    columns = results["columns"]
+    columns, ours = results["columns"], sum(row["ours"] for row in rows.values())
     figure = Figure(figsize=(max(4.0, 1.1 * len(rows)) * len(columns), 4), layout="constrained")
     panels = figure.subplots(1, len(columns), squeeze=False, sharey=True)[0]
     x = np.arange(len(rows))
@@ -80,6 +85,10 @@ def plot(results: Mapping[str, Any]) -> str:
             means = [_or(cell[source] and cell[source]["mean"], np.nan) for cell in cells]
             errors = [_or(cell[source] and cell[source]["std"], 0.0) for cell in cells]
             axes.bar(x + shift, means, 0.4, yerr=errors, capsize=3, color=color, label=source)
+        if ours:
+            axes.axvline(len(rows) - ours - 0.5, color="#777777", linewidth=0.8)
+            left, top = len(rows) - ours - 0.45, 0.98
+            axes.text(left, top, _OURS, transform=axes.get_xaxis_transform(), va="top")
         axes.set_xticks(x, list(rows), rotation=20, ha="right")
         axes.set_title(column, fontsize="medium")
     panels[0].set_ylabel("error (%)" if results["is_error"] else "accuracy (%)")
@@ -88,9 +97,15 @@ def plot(results: Mapping[str, Any]) -> str:
 
 
 def _notes(results: Mapping[str, Any]) -> dict[str, int]:
-    """Why cells have nothing, numbered."""
-    reasons = (cell["impossible"] for row in results["rows"].values() for cell in row["cells"])
-    return {reason: number for number, reason in enumerate(dict.fromkeys(filter(None, reasons)), 1)}
+    """Why cells have nothing, or less than all seeds, numbered."""
+    cells = (cell for row in results["rows"].values() for cell in row["cells"])
+    reasons = dict.fromkeys(reason for cell in cells for reason in _reasons(cell))
+    return {reason: number for number, reason in enumerate(reasons, 1)}
+
+
+def _reasons(cell: Mapping[str, Any]) -> list[str]:
+    impossible = [cell["impossible"]] if cell["impossible"] else []
+    return [*impossible, *(f"seed {each['seed']}: {each['reason']}" for each in cell["ended"])]
 
 
 def _told(results: Mapping[str, Any]) -> list[str]:
@@ -99,9 +114,10 @@ def _told(results: Mapping[str, Any]) -> list[str]:
 
 def _beside(cell: Mapping[str, Any], notes: Mapping[str, int]) -> str:
     if cell["impossible"]:
-        here = f"- [{notes[cell['impossible']]}]"
+        here = "-"
     else:
         here = _spread(cell["here"]) if cell["here"] else "not implemented yet"
+    here = " ".join([here, *(f"[{notes[reason]}]" for reason in _reasons(cell))])
     return f"{here} ({_spread(cell['paper'])})" if cell["paper"] else here
 
 

@@ -16,14 +16,17 @@ from absl import logging
 from ml_collections import config_dict
 
 from har_jax.experiment.algorithm import Experiment
+from har_jax.experiment.workdir import StageError, WorkdirError
 from har_jax.system import interruption
+from har_jax.system.files import write_json
 from har_jax.system.interruption import SECONDS_TO_SAVE, end_with_parent
 from har_jax.train.compilation import use_compilation_cache
 
 _SECONDS_BETWEEN_CHECKS = 0.2
+_ENDED = "ended.json"  # methods that the report of a workdir does without, and why
 
 Results = Mapping[str, Any]
-"""What a run's ``results.json`` holds."""
+"""What a run's ``results.json`` holds, and ``ended``, see :func:`execute`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +51,11 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
         processor cores out among them and write ``log.txt`` in each workdir.
 
     Returns:
-      The results of each; None for one that diverged.
+      The results of each; None for one that diverged. Where methods could not be trained there is
+      ``ended``, by method why, and nothing else where none could.
+
+    Raises:
+      WorkdirError: if a workdir is not of its config.
     """
     use_compilation_cache()
     if jobs == 1:
@@ -120,10 +127,27 @@ def _execute_logged(run: Run) -> Results | None:
 
 def _execute(run: Run) -> Results | None:
     print(f"== {run.workdir}", flush=True)
-    try:
-        Experiment(run.config, run.workdir).run()
-    except FloatingPointError as error:
-        print(f"{run.workdir}: {error}", flush=True)
-        return None
-    results: Results = json.loads((run.workdir / "report" / "results.json").read_text())
-    return results
+    path = run.workdir / _ENDED
+    ended: dict[str, str] = json.loads(path.read_text()) if path.exists() else {}
+    while left := tuple(method for method in run.config.methods if method not in ended):
+        config = run.config
+        if ended:
+            config = config.copy_and_resolve_references()
+            config.methods = left
+        try:
+            Experiment(config, run.workdir).run()
+        except FloatingPointError as error:
+            print(f"{run.workdir}: {error}", flush=True)
+            return None
+        except WorkdirError:
+            raise
+        except StageError as error:
+            print(f"{run.workdir}: {error}", flush=True)
+            own = [method for method in left if method == error.method]
+            ended |= dict.fromkeys(own or left, str(error))
+            if set(ended) < set(run.config.methods):
+                write_json(path, ended)
+            continue
+        results = json.loads((run.workdir / "report" / "results.json").read_text())
+        return {**results, "ended": ended} if ended else results
+    return {"ended": ended}

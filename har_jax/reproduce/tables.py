@@ -72,7 +72,8 @@ class Table:
     Attributes:
       settings: The config of each setting.
       columns: In the order of the paper's.
-      rows: By the paper's names; those that are missing here have no implementation yet.
+      rows: By the paper's names; those that are missing here have no implementation yet. Rows of
+        other names are ours, and come below the paper's, in this order.
       is_error: Whether the numbers are errors in place of accuracies.
     """
 
@@ -197,7 +198,12 @@ TABLES: Mapping[str, Table] = {
     "cifar_imbalanced": Table(
         settings=_IMBALANCED,
         columns=tuple(map(Column, _IMBALANCED)),
-        rows={"ERM": _ERM, "HAR-DRW": Row("har", _DRW)},
+        rows={
+            "ERM": _ERM,
+            "HAR-DRW": Row("har", _DRW),
+            "ERM-DRW": Row("erm", _DRW),
+            "HAR": _HAR,
+        },
         is_error=True,
     ),
     "imdb": Table(
