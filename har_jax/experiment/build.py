@@ -125,11 +125,12 @@ def _own(path: str, config: Mapping[str, Any]) -> tuple[Callable[..., Any], dict
 
 
 def make_describe(
-    config: config_dict.ConfigDict, num_classes: int, vocabulary_size: int | None
+    config: config_dict.ConfigDict, num_classes: int, vocabulary_size: int | None, branches: int
 ) -> Callable[..., Any]:
-    """What is said of every example by ``--stage=predict``."""
+    """What is said of every example by ``--stage=predict``, by a network of so many branches."""
+    model = make_model(config.model, num_classes, vocabulary_size)
     return describe(
-        make_model(config.model, num_classes, vocabulary_size),
+        model if branches == 1 else model.clone(branches=branches),
         make_preprocess(config.data, vocabulary_size),
         make_filter(config.regularizer),
         config.regularizer.reduction,

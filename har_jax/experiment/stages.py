@@ -1,6 +1,7 @@
 """What each stage does, beside pre-training."""
 
 import dataclasses
+import functools
 
 from har_jax.config.defaults import flatten
 from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusion
@@ -118,11 +119,16 @@ def run_predict(artefacts: Artefacts) -> None:
     """Writes what each trained network says of every example."""
     config, data, trainer = artefacts.config, artefacts.data, artefacts.trainer
     said = artefacts.out_of_sample()
-    describe = make_describe(config, data.num_classes, data.vocabulary_size)
-    describe_all = ByExample(describe, min(trainer.at_once, 256), trainer.mesh)
+
+    @functools.cache  # one program for all methods whose networks are alike
+    def described_by(branches: int) -> ByExample:
+        describe = make_describe(config, data.num_classes, data.vocabulary_size, branches)
+        return ByExample(describe, min(trainer.at_once, 256), trainer.mesh)
+
     for name, folder in artefacts.train.items():
         folder.need_checkpoint("from which --stage=predict restores a network")
         trained = artefacts.trained(name)
+        describe_all = described_by(artefacts.entries[name].branches)
         tables = [
             to_table(
                 split,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from har_jax.methods.bbn import bbn
 from har_jax.methods.co_teaching import co_teaching
 from har_jax.methods.confident_learning import confident_labels
 from har_jax.methods.dmi import dmi
@@ -48,6 +49,7 @@ METHODS: Mapping[str, Entry] = {
     ),
     "l2rw": Entry(l2rw, sees_meta=lambda options: True, whole_batches=True),
     "mw_net": Entry(mw_net, sees_meta=lambda options: True, whole_batches=True),
+    "bbn": Entry(bbn, sees_reversed=True, branches=2),
 }
 """The methods that a config can name."""
 
@@ -67,6 +69,7 @@ __all__ = [
     "StepOptions",
     "TrainState",
     "accuracy",
+    "bbn",
     "class_balanced_weights",
     "co_teaching",
     "deferred_weights",
