@@ -50,6 +50,8 @@ class Setup:
             "index": np.arange(self.batch_size, dtype=np.int32),
             "meta_inputs": images(),
             "meta_labels": labels(),
+            "reversed_inputs": images(),
+            "reversed_labels": labels(),
         }
 
     def candidates(self) -> dict[str, np.ndarray]:

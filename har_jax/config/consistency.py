@@ -15,7 +15,9 @@ from har_jax.data.sources import Kind
 from har_jax.estimation.noise_rate import leaves_nothing
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
 from har_jax.methods import Entry, mentornet
+from har_jax.methods.shared.branches import can_branch
 from har_jax.methods.shared.curricula import rates_by_percent
+from har_jax.models import NETWORKS
 from har_jax.options import options, parameters
 
 NO_META = (
@@ -72,6 +74,14 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
         raise ConfigError(
             f"config.method.{own.method_name(name)}.noise_rate={rate} leaves no example of "
             f"config.batch_size={flat['batch_size']}: take a larger batch, or another rate"
+        )
+    network = own.choice_of("model", _selector("model"), flat["model.name"])
+    if entry.branches > 1 and not can_branch(network):
+        known = ", ".join(name for name, each in NETWORKS.items() if can_branch(each))
+        raise ConfigError(
+            f"{said} needs a network of two branches, which config.model.name="
+            f"{flat['model.name']!r} cannot have: take one of {known}, or one of your own that "
+            "har_jax.methods.shared.branches.can_branch is true of"
         )
     if entry.make is mentornet:
         try:

@@ -9,6 +9,7 @@ from har_jax.data.corruption import (
 )
 from har_jax.data.examples import DataError, Dataset, Examples
 from har_jax.data.protocol import load
+from har_jax.data.reversed import ReversedBatches
 from har_jax.data.sources.source import Source
 from har_jax.data.splits import stratified_folds, stratified_split
 from har_jax.data.training_data import TrainingData
@@ -18,6 +19,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Examples",
+    "ReversedBatches",
     "Source",
     "TrainingData",
     "exchange_within_groups",

@@ -15,7 +15,7 @@ from ml_collections import config_dict
 from har_jax.config import own
 from har_jax.config.consistency import NO_META
 from har_jax.config.defaults import flatten
-from har_jax.data import DataError, TrainingData
+from har_jax.data import DataError, ReversedBatches, TrainingData
 from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
@@ -187,7 +187,7 @@ class Artefacts:
         if strength is not None:
             arrays["strength"] = strength[kept].astype(np.float32)
         known: dict[str, Any] = {}
-        beside = self._beside(name, selection)
+        beside = self._beside(name, selection, arrays)
         if selection is not None:
             known |= known_by(self.trainer, value, selection, beside)
         if wants_noise_rate(value, config):
@@ -208,14 +208,18 @@ class Artefacts:
             if own.sees_meta(value, flatten(self.config)) and self.data.meta is None:
                 raise DataError(f"{name} {NO_META}")
 
-    def _beside(self, name: str, selection: Selection | None) -> dict[str, Beside]:
-        """What each of a method's batches has beside it."""
+    def _beside(
+        self, name: str, selection: Selection | None, arrays: Mapping[str, Any]
+    ) -> dict[str, Beside]:
+        """What each of a method's batches has beside it, which are of these arrays."""
         found = {} if selection is None else candidates_beside(self.trainer, selection)
         if own.sees_meta(self.methods[name], flatten(self.config)):
             meta = self.data.meta
             assert meta is not None  # looked at before any stage
-            arrays = {"inputs": meta.inputs, "labels": meta.labels}
-            found["meta"] = Beside(arrays, self.config.batch_size)
+            clean = {"inputs": meta.inputs, "labels": meta.labels}
+            found["meta"] = Beside(clean, self.config.batch_size)
+        if self.entries[name].sees_reversed:
+            found["reversed"] = Beside(arrays, self.config.batch_size, ReversedBatches)
         return found
 
     def _noise_rate(self, name: str) -> float:

@@ -16,6 +16,7 @@ from har_jax.experiment.build import make_filter, make_loss, make_model, make_pr
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.linen.layers import FILTERS
 from har_jax.losses import cross_entropy
+from har_jax.methods.shared.branches import Mix
 from har_jax.models import NETWORKS
 from har_jax.tapping import TapError
 
@@ -50,6 +51,14 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
         ) from error
     if "params" not in variables:
         raise ConfigError(f"{said} has no parameters: there is nothing to train")
+    if any(own.entry_of(method).branches > 1 for method in config.methods):
+        try:
+            logits = jax.eval_shape(_mixed(model, ready), jax.random.key(0), batch)
+        except Exception as error:
+            first = (str(error).strip().splitlines() or [""])[0]
+            raise ConfigError(
+                f"{said} fails with branches=2 and a mix: {type(error).__name__}: {first}"
+            ) from error
     wanted = (_ROWS, data.num_classes)
     is_array = isinstance(logits, jax.ShapeDtypeStruct)
     if not is_array or logits.shape != wanted or not jnp.issubdtype(logits.dtype, jnp.floating):
@@ -106,6 +115,17 @@ def _check_losses(config: config_dict.ConfigDict, data: TrainingData) -> None:
 
 def _init(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
     return lambda key, inputs: model.init(key, ready(inputs), train=False)
+
+
+def _mixed(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
+    def apply(key, inputs):
+        two, images = model.clone(branches=2), ready(inputs)
+        variables = two.init(key, images, train=False)
+        mutable = [name for name in variables if name != "params"]
+        rngs, mix = {"dropout": key}, Mix(images, jnp.ones(()))
+        return two.apply(variables, images, train=True, mutable=mutable, rngs=rngs, mix=mix)[0]
+
+    return apply
 
 
 def _train(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:

@@ -6,6 +6,7 @@ A file each, but for those that are plain training with a loss of their own.
 from collections.abc import Mapping
 
 from har_jax.losses import LOSSES, class_balanced_weights
+from har_jax.methods.bbn import bbn
 from har_jax.methods.co_teaching import co_teaching
 from har_jax.methods.confident_learning import confident_labels
 from har_jax.methods.dmi import dmi
@@ -57,6 +58,7 @@ METHODS: Mapping[str, Entry] = {
     "ldam": Entry(plain, loss=LOSSES["ldam"]),
     "balanced_softmax": Entry(plain, loss=LOSSES["balanced_softmax"]),
     "logit_adjustment": Entry(plain, loss=LOSSES["logit_adjusted"]),
+    "bbn": Entry(bbn, sees_reversed=True, branches=2),
 }
 """The methods that a config can name."""
 
@@ -76,6 +78,7 @@ __all__ = [
     "StepOptions",
     "TrainState",
     "accuracy",
+    "bbn",
     "class_balanced_weights",
     "co_teaching",
     "deferred_weights",

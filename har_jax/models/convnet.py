@@ -2,10 +2,11 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.methods.shared.branches import Mix
+from har_jax.models.layers.branches import Layer, branched, check_branches, names_of
 from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv3x3
 from har_jax.models.layers.norm import Norm, NormOption, Widths, check_widths
@@ -21,6 +22,8 @@ class ConvNet(nn.Module):
       dtype: The dtype of the computation.
       cosine: The factor of the cosines that logits are; None of linear ones, see
         :func:`har_jax.models.layers.classifier.classifier`.
+      branches: 2 has its last stage twice, as
+        :func:`har_jax.methods.shared.branches.can_branch` says; a method asks for it.
     """
 
     num_classes: int
@@ -28,18 +31,36 @@ class ConvNet(nn.Module):
     norm: NormOption = "batch"
     dtype: Any = None
     cosine: Cosine = None
+    branches: int = 1
 
     def __post_init__(self) -> None:
         check_widths(self.widths, self.norm)
+        check_branches(self.branches)
         super().__post_init__()
 
     @nn.compact
-    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
-        x = images
-        for stage, width in enumerate(self.widths):
-            for layer in range(2):
-                strides = 2 if stage > 0 and layer == 0 else 1
-                x = conv3x3(width, strides=strides, dtype=self.dtype)(x)
-                x = nn.relu(Norm(self.norm, dtype=self.dtype)(x, train=train))
-        last = classifier(self.num_classes, self.cosine, dtype=self.dtype)
-        return last(jnp.mean(x, axis=(1, 2)))
+    def __call__(
+        self, images: Float[Array, "B H W C"], *, train: bool, mix: Mix | None = None
+    ) -> Float[Array, "B K"]:
+        def stage(number: int, branch: str = "") -> Layer:
+            width, first = self.widths[number], 2 if number > 0 else 1
+            layers = [
+                (
+                    conv3x3(width, strides=strides, dtype=self.dtype, name=f"Conv_{at}{branch}"),
+                    Norm(self.norm, dtype=self.dtype, name=f"Norm_{at}{branch}"),
+                )
+                for at, strides in enumerate((first, 1), start=2 * number)
+            ]
+
+            def run(x: Array) -> Array:
+                for conv, norm in layers:
+                    x = nn.relu(norm(conv(x), train=train))
+                return x
+
+            return run
+
+        last = len(self.widths) - 1
+        shared = [stage(number) for number in range(last)]
+        ends = [stage(last, branch) for branch in names_of("", self.branches)]
+        features = branched(shared, ends, images, mix)
+        return classifier(self.num_classes, self.cosine, dtype=self.dtype)(features)

@@ -3,10 +3,11 @@
 import functools
 from typing import Annotated, Any
 
-import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.methods.shared.branches import Mix
+from har_jax.models.layers.branches import Layer, branched, check_branches, residual
 from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
 from har_jax.options import Option
@@ -36,6 +37,8 @@ class ImageNetResNet(nn.Module):
         kept in memory. XLA:CPU does not save memory by it.
       cosine: The factor of the cosines that logits are; None of linear ones, see
         :func:`har_jax.models.layers.classifier.classifier`.
+      branches: 2 has its last block twice, as
+        :func:`har_jax.methods.shared.branches.can_branch` says; a method asks for it.
     """
 
     num_classes: int
@@ -45,27 +48,35 @@ class ImageNetResNet(nn.Module):
     dtype: Any = None
     remat: Remat = False
     cosine: Cosine = None
+    branches: int = 1
 
     def __post_init__(self) -> None:
         if self.depth not in BLOCKS:
             raise ValueError(f"depth={self.depth} is none of {', '.join(map(str, BLOCKS))}")
+        check_branches(self.branches)
         super().__post_init__()
 
     @nn.compact
-    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
-        stem = ConvNorm(
+    def __call__(
+        self, images: Float[Array, "B H W C"], *, train: bool, mix: Mix | None = None
+    ) -> Float[Array, "B K"]:
+        first = ConvNorm(
             self.width, (7, 7), strides=2, kind=self.norm, dtype=self.dtype, name="stem"
         )
-        x = nn.max_pool(stem(images, train), (3, 3), (2, 2), padding=((1, 1), (1, 1)))
         make_block = nn.remat(_Bottleneck, static_argnums=(2,)) if self.remat else _Bottleneck
-        for stage, blocks in enumerate(BLOCKS[self.depth]):
-            for block in range(blocks):
-                strides = 2 if stage > 0 and block == 0 else 1
-                name = f"stage{stage + 1}_block{block + 1}"
-                width = self.width * 2**stage
-                x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
-        x = jnp.mean(x, axis=(1, 2))
-        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(x)
+
+        def stem(x: Array) -> Array:
+            return nn.max_pool(first(x, train), (3, 3), (2, 2), padding=((1, 1), (1, 1)))
+
+        def block(stage: int, number: int, name: str) -> Layer:
+            width, strides = self.width * 2 ** (stage - 1), 2 if stage > 1 and number == 1 else 1
+            layer = make_block(width, strides, self.norm, self.dtype, name=name)
+            return lambda x: layer(x, train)
+
+        shared, ends = residual(block, BLOCKS[self.depth], self.branches)
+        features = branched([stem, *shared], ends, images, mix)
+        last_layer = classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")
+        return last_layer(features)
 
 
 class _Bottleneck(nn.Module):

@@ -7,6 +7,9 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.methods.shared.branches import Mix
+from har_jax.models.layers.branches import Layer as Part
+from har_jax.models.layers.branches import branched, check_branches, names_of
 from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv
 from har_jax.models.layers.norm import ConvNorm, NormKind, NormOption, Remat
@@ -65,6 +68,8 @@ class InceptionResNetV2(nn.Module):
         kept in memory. XLA:CPU does not save memory by it.
       cosine: The factor of the cosines that logits are; None of linear ones, see
         :func:`har_jax.models.layers.classifier.classifier`.
+      branches: 2 has its last block and what follows twice, as
+        :func:`har_jax.methods.shared.branches.can_branch` says; a method asks for it.
     """
 
     num_classes: int
@@ -73,33 +78,61 @@ class InceptionResNetV2(nn.Module):
     dtype: Any = None
     remat: Remat = False
     cosine: Cosine = None
+    branches: int = 1
+
+    def __post_init__(self) -> None:
+        check_branches(self.branches)
+        super().__post_init__()
 
     @nn.compact
-    def __call__(self, images: Images, *, train: bool) -> Float[Array, "B K"]:
+    def __call__(
+        self, images: Images, *, train: bool, mix: Mix | None = None
+    ) -> Float[Array, "B K"]:
         make_residual = nn.remat(_Residual, static_argnums=(2,)) if self.remat else _Residual
 
         def residual(branches: Sequence[Sequence[Layer]], scale: float, name: str, last=False):
             return make_residual(branches, scale, self.norm, self.dtype, not last, name=name)
 
-        def pool(x: Images) -> Images:
-            return nn.max_pool(x, (3, 3), (2, 2))
+        def chain(layers: Sequence[Layer], name: str) -> nn.Module:
+            return _Chain(layers, self.norm, self.dtype, name=name)
 
-        x = images
+        def reduction(branches: Sequence[Sequence[Layer]], name: str) -> nn.Module:
+            return _Reduction(branches, self.norm, self.dtype, name=name)
+
+        def run(*modules: Any) -> Part:
+            def part(x: Images) -> Images:
+                for module in modules:
+                    x = module(x, train)
+                return x
+
+            return part
+
+        trunk: list[Part] = []
         for number, layers in enumerate(_STEM, start=1):
-            x = pool(_Chain(layers, self.norm, self.dtype, name=f"stem{number}")(x, train))
-        x = _Mixed5b(self.norm, self.dtype, name="mixed_5b")(x, train)
+            trunk += [run(chain(layers, f"stem{number}")), _pool]
+        modules: list[nn.Module] = [_Mixed5b(self.norm, self.dtype, name="mixed_5b")]
         for number in range(self.repeats[0]):
-            x = residual(_BLOCK35, 0.17, name=f"block35_{number + 1}")(x, train)
-        x = _Reduction(_REDUCTION_A, self.norm, self.dtype, name="reduction_a")(x, train)
+            modules.append(residual(_BLOCK35, 0.17, f"block35_{number + 1}"))
+        modules.append(reduction(_REDUCTION_A, "reduction_a"))
         for number in range(self.repeats[1]):
-            x = residual(_BLOCK17, 0.10, name=f"block17_{number + 1}")(x, train)
-        x = _Reduction(_REDUCTION_B, self.norm, self.dtype, name="reduction_b")(x, train)
+            modules.append(residual(_BLOCK17, 0.10, f"block17_{number + 1}"))
+        modules.append(reduction(_REDUCTION_B, "reduction_b"))
         for number in range(self.repeats[2]):
-            x = residual(_BLOCK8, 0.20, name=f"block8_{number + 1}")(x, train)
-        x = residual(_BLOCK8, 1.0, name=f"block8_{self.repeats[2] + 1}", last=True)(x, train)
-        x = _Chain((Layer(1536),), self.norm, self.dtype, name="head")(x, train)
-        x = jnp.mean(x, axis=(1, 2))
-        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(x)
+            modules.append(residual(_BLOCK8, 0.20, f"block8_{number + 1}"))
+        last = names_of(f"block8_{self.repeats[2] + 1}", self.branches)
+        heads = names_of("head", self.branches)
+        ends = [
+            run(residual(_BLOCK8, 1.0, block, last=True), chain((Layer(1536),), head))
+            for block, head in zip(last, heads, strict=True)
+        ]
+        features = branched([*trunk, run(*modules)], ends, images, mix)
+        return classifier(self.num_classes, self.cosine, dtype=self.dtype, name="classifier")(
+            features
+        )
+
+
+def _pool(x: Images) -> Images:
+    return nn.max_pool(x, (3, 3), (2, 2))
 
 
 class _Chain(nn.Module):

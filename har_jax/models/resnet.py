@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
+from har_jax.methods.shared.branches import Mix
+from har_jax.models.layers.branches import Layer, branched, check_branches, residual
 from har_jax.models.layers.classifier import Cosine, classifier
 from har_jax.models.layers.convolution import conv3x3
 from har_jax.models.layers.norm import Norm, NormKind, NormOption, Remat, Widths, check_widths
@@ -31,6 +33,8 @@ class CifarResNet(nn.Module):
         kept in memory. XLA:CPU does not save memory by it.
       cosine: The factor of the cosines that logits are; None of linear ones, see
         :func:`har_jax.models.layers.classifier.classifier`.
+      branches: 2 has its last block twice, as
+        :func:`har_jax.methods.shared.branches.can_branch` says; a method asks for it.
     """
 
     num_classes: int
@@ -43,37 +47,46 @@ class CifarResNet(nn.Module):
     dtype: Any = None
     remat: Remat = False
     cosine: Cosine = None
+    branches: int = 1
 
     def __post_init__(self) -> None:
         blocks_per_stage(self.depth)
         if len(self.widths) != 3:
             raise ValueError(f"widths={self.widths} must hold three widths for cifar_resnet")
         check_widths(self.widths, self.norm)
+        check_branches(self.branches)
         if list(self.widths) != sorted(self.widths):
             raise ValueError(f"widths={self.widths} must not get narrower in cifar_resnet")
         super().__post_init__()
 
     @nn.compact
-    def __call__(self, images: Float[Array, "B H W C"], *, train: bool) -> Float[Array, "B K"]:
+    def __call__(
+        self, images: Float[Array, "B H W C"], *, train: bool, mix: Mix | None = None
+    ) -> Float[Array, "B K"]:
         blocks = blocks_per_stage(self.depth)
         make_block = nn.remat(_Block, static_argnums=(2,)) if self.remat else _Block
-        x = conv3x3(self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv")(
-            images
+        stem_conv = conv3x3(
+            self.widths[0], strides=self.stem_strides, dtype=self.dtype, name="stem_conv"
         )
-        x = nn.relu(Norm(self.norm, dtype=self.dtype, name="stem_norm")(x, train=train))
-        for stage, width in enumerate(self.widths, start=1):
-            for block in range(1, blocks + 1):
-                strides = 2 if stage > 1 and block == 1 else 1
-                name = f"stage{stage}_block{block}"
-                x = make_block(width, strides, self.norm, self.dtype, name=name)(x, train)
-        x = jnp.mean(x, axis=(1, 2))
+        stem_norm = Norm(self.norm, dtype=self.dtype, name="stem_norm")
+
+        def stem(x: Array) -> Array:
+            return nn.relu(stem_norm(stem_conv(x), train=train))
+
+        def block(stage: int, number: int, name: str) -> Layer:
+            width, strides = self.widths[stage - 1], 2 if stage > 1 and number == 1 else 1
+            layer = make_block(width, strides, self.norm, self.dtype, name=name)
+            return lambda x: layer(x, train)
+
+        shared, ends = residual(block, [blocks] * 3, self.branches)
+        features = branched([stem, *shared], ends, images, mix)
         return classifier(
             self.num_classes,
             self.cosine,
             kernel_init=nn.initializers.he_normal(),
             dtype=self.dtype,
             name="classifier",
-        )(x)
+        )(features)
 
 
 def blocks_per_stage(depth: int) -> int:

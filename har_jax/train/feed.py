@@ -1,11 +1,11 @@
 """How batches come to the devices: from arrays that lie there, or out of files."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax.sharding import Mesh
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from har_jax.data.batches import Batches
 from har_jax.data.reading.encoded import EncodedImages
@@ -13,6 +13,17 @@ from har_jax.data.reading.reading import Decoded, read
 from har_jax.methods.shared.method import Batch
 from har_jax.system import seeds
 from har_jax.train.mesh import ROWS_OF_STEPS, own_rows, place, place_own_rows
+
+Rows = Callable[[int], Int[np.ndarray, " B"]]
+"""``step -> [B]``, the indices of the examples in its batch."""
+
+Order = Callable[[Int[np.ndarray, " n"], int, int], Rows]
+"""``(labels, B, seed) -> rows``, such as :class:`har_jax.data.ReversedBatches`."""
+
+
+def in_epochs(labels: Int[np.ndarray, " n"], batch_size: int, seed: int) -> Rows:
+    """Every example is seen equally often, see :class:`har_jax.data.Batches`."""
+    return Batches(len(labels), batch_size, seed)
 
 
 class Feed(Protocol):
@@ -43,12 +54,15 @@ class Beside(NamedTuple):
     """Other examples, of which every step sees some beside its batch.
 
     Attributes:
-      data: As :func:`open_feed` takes it.
+      data: As :func:`open_feed` takes it. Arrays that a batch is made of, too, lie on the devices
+        once.
       rows: How many are seen at each step, over all devices.
+      order: Which they are.
     """
 
     data: Mapping[str, Any]
     rows: int
+    order: Order = in_epochs
 
 
 def open_feed(
@@ -71,15 +85,32 @@ def open_feed(
       beside: Others by name, in an order of their own; a batch has their arrays, too, as
         ``NAME_inputs``, ``NAME_labels`` and ``NAME_index``.
     """
-    feed: Feed
-    if isinstance(data["inputs"], EncodedImages):
-        feed = _Streamed(data, batch_size, seed, mesh, steps)
-    else:
-        feed = _Resident(data, batch_size, seed, mesh)
+    put = _Once(mesh)
+
+    def feed_of(part: Beside, seed: int) -> Feed:
+        rows = part.order(part.data["labels"], part.rows, seeds.derive(seed, "batches"))
+        if isinstance(part.data["inputs"], EncodedImages):
+            return _Streamed(part.data, rows, part.rows, seed, mesh, steps, put)
+        return _Resident(part.data, rows, part.rows, mesh, put)
+
+    feed = feed_of(Beside(data, batch_size), seed)
     for name, other in (beside or {}).items():
-        own = open_feed(other.data, other.rows, seeds.derive(seed, name), mesh, steps)
-        feed = _Together(feed, name, own)
+        feed = _Together(feed, name, feed_of(other, seeds.derive(seed, name)))
     return feed
+
+
+class _Once:
+    """Puts arrays on the devices; one that is there already is not put there again."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self._mesh = mesh
+        self._there: dict[int, tuple[np.ndarray, Array]] = {}
+
+    def __call__(self, arrays: Mapping[str, np.ndarray]) -> dict[str, Array]:
+        for array in arrays.values():
+            if id(array) not in self._there:  # with the array, whose id is no other's then
+                self._there[id(array)] = array, place(self._mesh, array)
+        return {name: self._there[id(array)][1] for name, array in arrays.items()}
 
 
 class _Together:
@@ -109,11 +140,16 @@ class _Resident:
     most = 10**6
 
     def __init__(
-        self, data: Mapping[str, np.ndarray], batch_size: int, seed: int, mesh: Mesh
+        self,
+        data: Mapping[str, np.ndarray],
+        batches: Rows,
+        batch_size: int,
+        mesh: Mesh,
+        put: _Once,
     ) -> None:
         self._data, self._batch_size, self._mesh = data, batch_size, mesh
-        self._batches = _batches(data, batch_size, seed)
-        self.resident = place(mesh, dict(data))
+        self._batches = batches
+        self.resident = put(data)
 
     def example(self) -> dict[str, Any]:
         first = self._batches(0)
@@ -134,14 +170,21 @@ class _Streamed:
     most = 1
 
     def __init__(
-        self, data: Mapping[str, Any], batch_size: int, seed: int, mesh: Mesh, steps: range
+        self,
+        data: Mapping[str, Any],
+        batches: Rows,
+        batch_size: int,
+        seed: int,
+        mesh: Mesh,
+        steps: range,
+        put: _Once,
     ) -> None:
         self._files: EncodedImages = data["inputs"]
         self._rest = {name: array for name, array in data.items() if name != "inputs"}
-        self._mesh, self._batches = mesh, _batches(data, batch_size, seed)
+        self._mesh, self._batches = mesh, batches
         self._batch_size, self._seed, self._steps = batch_size, seed, steps
         self._decoded: Iterator[Decoded] | None = None
-        self.resident = place(mesh, self._rest)
+        self.resident = put(self._rest)
 
     def example(self) -> dict[str, Any]:
         first = self._batches(0)
@@ -167,7 +210,3 @@ class _Streamed:
         images, index = sent
         rest = {name: array[index] for name, array in resident.items()}
         return {"inputs": images, "index": index, **rest}
-
-
-def _batches(data: Mapping[str, Any], batch_size: int, seed: int) -> Batches:
-    return Batches(len(data["labels"]), batch_size, seeds.derive(seed, "batches"))

@@ -77,6 +77,10 @@ class Entry(NamedTuple):
       estimates: Whether it needs the statistics of a pre-trained model.
       sees_meta: ``options -> whether`` its batches have ``meta_inputs`` and ``meta_labels``, of
         examples whose labels are known to be right.
+      sees_reversed: Whether its batches have ``reversed_inputs`` and ``reversed_labels`` of as many
+        of the same examples, drawn so that rare classes are frequent.
+      branches: How many last parts its network has; 2 is for networks of which
+        :func:`har_jax.methods.shared.branches.can_branch` is true.
       starts: Whether training starts from a network that was trained plainly, which is ``start`` of
         the options.
       whole_batches: Whether a batch cannot be gone through in parts.
@@ -92,6 +96,8 @@ class Entry(NamedTuple):
     loss: Callable[..., Loss] | None = None
     estimates: bool = False
     sees_meta: Callable[[Mapping[str, Any]], bool] = lambda options: False
+    sees_reversed: bool = False
+    branches: int = 1
     starts: bool = False
     whole_batches: bool = False
     requires: tuple[str, ...] = ()
