@@ -118,6 +118,7 @@ def paper(name: str) -> Paper:
 UNIFORM = "regularizer.uniform_strength"
 _ERM, _HAR, _TUNED = Row("erm"), Row("har"), Row("uniform", tunes=UNIFORM)
 _DRW = (("reweighting.start_epoch", 80.0),)
+_POST_HOC = (("method.logit_adjustment.post_hoc", True),)
 _of = functools.partial
 _OTHERS = {
     "Co-teaching": Row("co_teaching"),
@@ -200,9 +201,17 @@ TABLES: Mapping[str, Table] = {
         columns=tuple(map(Column, _IMBALANCED)),
         rows={
             "ERM": _ERM,
+            "Focal": Row("focal"),
+            "CB Focal": Row("cb_focal"),
+            "LDAM-DRW": Row("ldam", _DRW),
+            "BBN": Row("bbn"),
             "HAR-DRW": Row("har", _DRW),
             "ERM-DRW": Row("erm", _DRW),
+            "Balanced softmax": Row("balanced_softmax"),
+            "Logit adjustment, post hoc": Row("logit_adjustment", _POST_HOC),
             "HAR": _HAR,
+            "HAR-LDAM-DRW": Row("har", (*_DRW, ("loss.name", "ldam"))),
+            "HAR, logit-adjusted": Row("har", (("loss.name", "logit_adjusted"),)),
         },
         is_error=True,
     ),
