@@ -144,7 +144,7 @@ def loss_and_perturbation_norm(
     def checked(perturbations: PyTree) -> tuple[Float[Array, " B"], Any]:
         nonlocal batch_size
         loss, aux = fun(perturbations)
-        _check_loss(loss)
+        check_loss(loss)
         batch_size = len(loss)
         return loss, aux
 
@@ -188,7 +188,7 @@ def _inside(error: Exception) -> str:
     return f" of {given[-1].name} ({given[-1].filename}:{given[-1].lineno})" if given else ""
 
 
-def _check_loss(loss: Any) -> None:
+def check_loss(loss: Any) -> None:
     if not isinstance(loss, jax.Array):
         found = f"a {type(loss).__name__}"
     elif loss.ndim != 1 or not jnp.issubdtype(loss.dtype, jnp.floating):

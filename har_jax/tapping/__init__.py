@@ -17,6 +17,7 @@ module does not know how to add to it.
 """
 
 from har_jax.tapping.marks import TapError, mark
+from har_jax.tapping.norms import loss_and_norm_of
 from har_jax.tapping.program import Program, Tap, trace
 
-__all__ = ["Program", "Tap", "TapError", "mark", "trace"]
+__all__ = ["Program", "Tap", "TapError", "loss_and_norm_of", "mark", "trace"]

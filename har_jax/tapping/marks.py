@@ -4,7 +4,7 @@ import contextlib
 import contextvars
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,29 +20,52 @@ class TapError(ValueError):
     """The selected layers cannot be tapped: the message names them and the remedy."""
 
 
-def mark(x: Array, name: str) -> Array:
-    """Marks an activation of a program that :func:`trace` traces; returns it."""
-    if (zeros := adding_now.get()) is not None:
-        return x + next(zeros)
-    if (tracing := tracing_now.get()) is not None:
-        tracing.marked += 1
-    return MARK.bind(x, name=name, mapped=0, differentiated=False, within=within())
+class Kind(NamedTuple):
+    """Whose marks they are, and how messages speak of them.
+
+    Attributes:
+      subject: A format, of the mark's name.
+      remedy: What to do about a mark that cannot be served.
+    """
+
+    subject: str
+    remedy: str
+
+
+LAYERS = Kind("{}", "leave it out of `layers`")
+
+
+def mark(x: Array, name: str, *, kind: Kind = LAYERS, axis: int | str | None = None) -> Array:
+    """Marks an activation of a program that :func:`trace` traces; returns it.
+
+    Where marks of another kind are traced, or none, it does nothing.
+    """
+    now = marking_now.get()
+    if now is None or now.kind is not kind:
+        return x
+    if isinstance(now, Adding):
+        return x + next(now.zeros)
+    now.marked += 1
+    options = {"name": name, "axis": axis, "mapped": (), "differentiated": False}
+    return MARK.bind(x, **options, within=within())
 
 
 context_of_marks = jax.make_user_context()
 
 
-# Of a mark: its name; how many axes vmaps have added; whether the program takes a gradient through
-# it; whether it stands within what a transformation, such as a loop's, traces by itself.
+# Of a mark: its name; the axis that it was given; the names of the axes that vmaps have added, from
+# the outermost; whether the program takes a gradient through it; whether it stands within what a
+# transformation, such as a loop's, traces by itself.
 MARK = core.Primitive("har_jax_mark")
 MARK.def_abstract_eval(lambda x, **_: x)
 
 
 @MARK.def_impl
 def _compute_now(_: Array, name: str, **__: Any) -> Array:
+    subject, remedy = kind_now()
     raise TapError(
-        f"{name} is computed while the model is traced, as under jax.ensure_compile_time_eval, and "
-        "would be missing from R: drop that, or leave it out of `layers`"
+        f"{subject.format(name)} is computed while the model is traced, as under "
+        f"jax.ensure_compile_time_eval, and would be missing from R: drop that, or {remedy}"
     )
 
 
@@ -58,7 +81,8 @@ def _map(axis_of_map: Any, arrays: Sequence[Array], axes: Sequence[int | None], 
         rows = jnp.broadcast_to(array, (axis_of_map.size, *array.shape))
     else:
         rows = jnp.moveaxis(array, axis, 0)
-    options = {**options, "mapped": options["mapped"] + 1, "within": within()}
+    name = axis_of_map.name if isinstance(axis_of_map.name, str) else None
+    options = {**options, "mapped": (name, *options["mapped"]), "within": within()}
     return MARK.bind(rows, **options), 0
 
 
@@ -71,34 +95,46 @@ class Tracing:
     """What is known while a program is traced.
 
     Attributes:
+      kind: Of the marks that are traced.
       outermost: The state of JAX's tracing in its outermost code.
       marked: How often :func:`mark` was called.
     """
 
+    kind: Kind
     outermost: Any = None
     marked: int = 0
 
 
-tracing_now: contextvars.ContextVar[Tracing | None] = contextvars.ContextVar(
-    "tracing", default=None
+class Adding(NamedTuple):
+    """What is added where the outermost code of a program calls :func:`mark`, in order."""
+
+    kind: Kind
+    zeros: Iterator[Array]
+
+
+marking_now: contextvars.ContextVar[Tracing | Adding | None] = contextvars.ContextVar(
+    "marking", default=None
 )
-adding_now: contextvars.ContextVar[Iterator[Array] | None] = contextvars.ContextVar(
-    "adding", default=None
-)
+
+
+def kind_now() -> Kind:
+    now = marking_now.get()
+    return now.kind if now else LAYERS
 
 
 @contextlib.contextmanager
-def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
-    token = variable.set(value)
+def marking(now: Tracing | Adding) -> Iterator[None]:
+    token = marking_now.set(now)
     try:
         yield
     finally:
-        variable.reset(token)
+        marking_now.reset(token)
 
 
 def within() -> bool:
-    tracing = tracing_now.get()
-    return tracing is None or get_opaque_trace_state(convention="flax") != tracing.outermost
+    now = marking_now.get()
+    at = now.outermost if isinstance(now, Tracing) else None
+    return get_opaque_trace_state(convention="flax") != at
 
 
 def name_in(equation: core.JaxprEqn) -> str | None:

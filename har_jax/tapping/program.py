@@ -12,14 +12,15 @@ from jaxtyping import Array
 
 from har_jax.jaxprs import equations, is_variable
 from har_jax.tapping.marks import (
+    LAYERS,
     MARK,
+    Adding,
+    Kind,
     TapError,
     Tracing,
-    adding_now,
     context_of_marks,
+    marking,
     name_in,
-    setting,
-    tracing_now,
 )
 from har_jax.tapping.refusals import is_out_of_reach, refusal, refuse_hoisted
 from har_jax.tapping.running import RULES, run_with
@@ -32,14 +33,23 @@ class Tap(NamedTuple):
       name: Of the mark; several taps may share it.
       shape: What loops stack comes first, then what ``jax.vmap`` adds, from the outermost to the
         innermost, then the axes that the marked code sees.
-      added: How many of these axes are not seen there.
+      loops: How many of these axes loops stack.
+      mapped: The names of those that ``jax.vmap`` adds, None of one that has none.
       type: Of the activation in its innermost loop.
+      axis: What the mark was given, if anything.
     """
 
     name: str
     shape: tuple[int, ...]
-    added: int
+    loops: int
+    mapped: tuple[str | None, ...]
     type: Any
+    axis: int | str | None
+
+    @property
+    def added(self) -> int:
+        """How many axes come before those that the marked code sees."""
+        return self.loops + len(self.mapped)
 
     def zeros(self) -> Array:
         """Zeros of the tap's shape, split over devices, or varying along them, as it is."""
@@ -58,17 +68,19 @@ class Program(NamedTuple):
 
     Attributes:
       taps: In the order of the program.
+      jaxpr: The program, with its marks.
       shared: Names of functions that were traced once and are called with several first arguments.
       run: Maps perturbations, one for each tap, of its shape, to what the program returns where
         they are added.
     """
 
     taps: list[Tap]
+    jaxpr: core.Jaxpr
     shared: set[str]
     run: Callable[[Sequence[Array]], Any]
 
 
-def trace(fun: Callable[[], Any], context: Any) -> Program:
+def trace(fun: Callable[[], Any], context: Any, kind: Kind = LAYERS) -> Program:
     """Traces a program that contains marks.
 
     Where all marks stand in the outermost code, one for each call of :func:`mark`, the program is
@@ -80,6 +92,7 @@ def trace(fun: Callable[[], Any], context: Any) -> Program:
       fun: The program, with all that it reads; it returns a tree.
       context: What functions that JAX has traced before, in it or in none, are not used again
         outside of: it has to be another one where other calls are marked. Hashable.
+      kind: Of the marks; others do nothing.
 
     Raises:
       TapError: if a mark lies where nothing can be added to it.
@@ -94,26 +107,26 @@ def trace(fun: Callable[[], Any], context: Any) -> Program:
         rest[:] = [None if _is_array(leaf) else leaf for leaf in leaves]
         return [leaf for leaf in leaves if _is_array(leaf)]
 
-    tracing = Tracing()
-    with context_of_marks(context), setting(tracing_now, tracing):
+    tracing = Tracing(kind)
+    with context_of_marks(context), marking(tracing):
         closed = jax.make_jaxpr(arrays)()
-    jaxpr = _without_dead_marks(closed.jaxpr)
-    refuse_hoisted(jaxpr)
-    found = _find(jaxpr, ())
+        jaxpr = _without_dead_marks(closed.jaxpr)
+        refuse_hoisted(jaxpr)
+        found = _find(jaxpr, ())
     taps, structure = jax.tree.flatten(found, is_leaf=lambda node: isinstance(node, Tap))
     outermost = sum(isinstance(node, Tap) and not node.added for node in found)
     simple = outermost == len(taps) == tracing.marked
 
     def run(perturbations: Sequence[Array]) -> Any:
         if simple:
-            with context_of_marks(context), setting(adding_now, iter(perturbations)):
+            with context_of_marks(context), marking(Adding(kind, iter(perturbations))):
                 return fun()
         zeros = jax.tree.unflatten(structure, perturbations)
         outputs = iter(run_with(jaxpr, closed.consts, zeros, []))
         leaves = [next(outputs) if leaf is None else leaf for leaf in rest]
         return jax.tree.unflatten(tree, leaves)
 
-    return Program(taps, _shared(jaxpr), run)
+    return Program(taps, closed.jaxpr, _shared(jaxpr), run)
 
 
 def _is_array(leaf: Any) -> bool:
@@ -135,7 +148,8 @@ def _find_in(equation: core.JaxprEqn, loops: tuple[int, ...]) -> Found:
     if equation.primitive is MARK:
         activation: Any = equation.outvars[0].aval
         shape = (*loops, *activation.shape)
-        return Tap(params["name"], shape, len(loops) + params["mapped"], activation)
+        mapped, axis = params["mapped"], params["axis"]
+        return Tap(params["name"], shape, len(loops), mapped, activation, axis)
     if (name := name_in(equation)) is None:
         return None
     kind = equation.primitive.name

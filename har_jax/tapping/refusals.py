@@ -5,7 +5,7 @@ from typing import Any
 from jax.extend import core
 
 from har_jax.jaxprs import equations
-from har_jax.tapping.marks import MARK, TapError
+from har_jax.tapping.marks import MARK, TapError, kind_now
 
 CHECKPOINTS = ("checkpoint", "remat", "remat2")
 
@@ -14,6 +14,8 @@ def refuse_hoisted(jaxpr: core.Jaxpr) -> None:
     """Refuses what may have run more often than it stands there.
 
     Where a program takes the gradient of a loop, JAX takes out of it what is the same each time.
+    What it takes out of a branch, where ``jax.vmap`` runs all branches, looks alike but for that
+    gradient.
     """
     everything = list(equations(jaxpr))
     if not any(equation.primitive.name == "scan" for equation in everything):
@@ -22,11 +24,15 @@ def refuse_hoisted(jaxpr: core.Jaxpr) -> None:
         each.params for each in equations if each.primitive is MARK and each.params["within"]
     ]
     differentiated = [params for params in within(everything) if params["differentiated"]]
-    if hoisted := within(jaxpr.eqns) + differentiated:
+    outermost = within(jaxpr.eqns)
+    if not any("jvp(" in str(equation.source_info.name_stack) for equation in everything):
+        outermost = [params for params in outermost if not params["mapped"]]
+    if hoisted := outermost + differentiated:
+        subject, remedy = kind_now()
         raise TapError(
-            f"{hoisted[0]['name']} is called inside of a loop, or another transformation of "
-            "JAX, through which the model itself takes a gradient, so that JAX may take it out of "
-            "there: write that loop out in Python, or leave it out of `layers`"
+            f"{subject.format(hoisted[0]['name'])} is called inside of a loop, or another "
+            "transformation of JAX, through which the model itself takes a gradient, so that JAX "
+            f"may take it out of there: write that loop out in Python, or {remedy}"
         )
 
 
@@ -37,25 +43,26 @@ def is_out_of_reach(kind: str, params: dict[str, Any]) -> bool:
 
 
 def refusal(name: str, kind: str, params: dict[str, Any]) -> str:
+    subject, remedy = kind_now()
+    name = subject.format(name)
     if kind == "while":
         return (
             f"{name} is called inside of jax.lax.while_loop, through which JAX takes no gradient: "
-            "use jax.lax.scan, or a fori_loop whose bounds are Python numbers, or leave it out of "
-            "`layers`"
+            f"use jax.lax.scan, or a fori_loop whose bounds are Python numbers, or {remedy}"
         )
     if kind.startswith(("custom_jvp", "custom_vjp")):
         return (
             f"{name} is called inside of a function with derivatives of its own ({kind}: "
             "jax.custom_vjp, jax.custom_jvp, nn.custom_vjp or the like), which have none for what "
-            "is added there: leave it out of `layers`, or tap what that function returns"
+            f"is added there: {remedy}, or tap what that function returns"
         )
     if kind in CHECKPOINTS:
         return (
             f"{name} is called inside of jax.checkpoint (or nn.remat), through which the model "
-            "itself takes a gradient: drop the checkpoint there, or leave it out of `layers`"
+            f"itself takes a gradient: drop the checkpoint there, or {remedy}"
         )
     return (
         f"{name} is called inside of a transformation of JAX that R cannot be taken through, "
-        f"{params.get('name', kind)!r} ({kind}): leave it out of `layers`, or put the "
+        f"{params.get('name', kind)!r} ({kind}): {remedy}, or put the "
         "transformation around the whole step in place of a part of the model"
     )
