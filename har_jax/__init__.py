@@ -13,7 +13,7 @@ from har_jax.strength import (
     noise_frequency_tau,
     scale_to_maximum,
 )
-from har_jax.tapping import TapError
+from har_jax.tapping import TapError, loss_and_tap_norm, tap
 
 __all__ = [
     "Axes",
@@ -26,10 +26,12 @@ __all__ = [
     "group_statistics",
     "loss_and_jacobian_norm",
     "loss_and_perturbation_norm",
+    "loss_and_tap_norm",
     "noise_frequency_tau",
     "normalization_layers",
     "normalization_layers_but_stem",
     "regularized_sum",
     "scale_to_maximum",
+    "tap",
     "weighted_sum",
 ]

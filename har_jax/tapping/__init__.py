@@ -19,5 +19,16 @@ module does not know how to add to it.
 from har_jax.tapping.marks import TapError, mark
 from har_jax.tapping.norms import loss_and_norm_of
 from har_jax.tapping.program import Program, Tap, trace
+from har_jax.tapping.taps import tap
+from har_jax.tapping.transform import loss_and_tap_norm
 
-__all__ = ["Program", "Tap", "TapError", "loss_and_norm_of", "mark", "trace"]
+__all__ = [
+    "Program",
+    "Tap",
+    "TapError",
+    "loss_and_norm_of",
+    "loss_and_tap_norm",
+    "mark",
+    "tap",
+    "trace",
+]
