@@ -11,6 +11,9 @@ makes of them. Every mark of the program is a :class:`Tap`:
   its taps along an axis of theirs, and ``jax.vmap`` adds another;
 * of a branch that did not run the taps are there, with gradient zero.
 
+:func:`tap` puts a mark into any code, for :func:`loss_and_tap_norm`; what else is marked is for
+whoever traces it (:mod:`har_jax.linen`).
+
 What cannot be served is refused: a mark whose gradient JAX does not take (in a
 ``jax.lax.while_loop``, or in a function with derivatives of its own), or that lies where this
 module does not know how to add to it.
