@@ -62,10 +62,10 @@ def loss_and_tap_norm(
       and ``ValueError`` if the losses are not of shape ``[B]``.
 
     Example:
-      >>> import jax, optax
+      >>> import har_jax, jax, optax
       >>> from jax import numpy as jnp
       >>> def losses(params, x, labels):
-      ...     hidden = tap(jnp.tanh(x @ params["in"]), "hidden")
+      ...     hidden = har_jax.tap(jnp.tanh(x @ params["in"]), "hidden")
       ...     logits = hidden @ params["out"]
       ...     return optax.softmax_cross_entropy_with_integer_labels(logits, labels)
       >>> params = {"in": jnp.ones((5, 4)), "out": jnp.eye(4, 3)}
