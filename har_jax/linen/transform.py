@@ -8,8 +8,9 @@ from flax import linen as nn
 from jaxtyping import Array, Float
 
 from har_jax import jacobian
+from har_jax.axes import TapAxes
 from har_jax.linen.layers import Filter, normalization_layers
-from har_jax.linen.taps import TapAxes, find_taps
+from har_jax.linen.taps import find_taps
 
 
 class LossAndJacobianNorm(NamedTuple):
