@@ -40,7 +40,7 @@ class Before:
         }
         if other := sorted(gone | differing, key=str):
             raise TapError(
-                f"a call of the model changes {'/'.join(map(str, other[0][1:]))}, and not as the "
+                f"a call of the model changes {_name(other[0])}, and not as the "
                 "value of an nnx.Variable: keep it in one, such as nnx.Variable(jnp.array(0)), so "
                 "that the change can leave the trace"
             )
@@ -49,6 +49,21 @@ class Before:
             for path, (value, held) in values.items()
             if path not in self._values or not _is_same(held, self._values[path][1])
         }
+
+
+def refuse_references(objects: Any) -> None:
+    """Refuses what a copy of a model would not bring back: references to mutable arrays.
+
+    Raises:
+      TapError: if there are any.
+    """
+    for path, value in nnx.iter_graph(objects):
+        metadata = value.get_metadata() if isinstance(value, nnx.Variable) else {}
+        if isinstance(value, jax.Ref) or metadata.get("ref") or metadata.get("hijax"):
+            raise TapError(
+                f"{_name(path)} refers to a mutable array (ref=True or hijax=True), whose changes "
+                "cannot leave the trace: use plain Variables, as nnx.with_vars makes them"
+            )
 
 
 def update(objects: Any, changes: Changes) -> None:
@@ -84,3 +99,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 def _equal(one: Any, other: Any) -> bool:
     return one is other or bool(one == other)
+
+
+def _name(path: Path) -> str:
+    return "/".join(map(str, path[1:]))  # without the number of the object

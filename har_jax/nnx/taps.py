@@ -10,7 +10,7 @@ from har_jax import tapping
 from har_jax.axes import InAxes, Inputs, TapAxes, Taps, with_axes
 from har_jax.nnx.calls import called_now, mark_calls
 from har_jax.nnx.layers import Filter, selected_layers
-from har_jax.nnx.state import Before
+from har_jax.nnx.state import Before, refuse_references
 from har_jax.tapping import Program, TapError
 from har_jax.tapping.marks import setting
 
@@ -52,12 +52,13 @@ def find_taps(
 
     Raises:
       TapError: if nothing is selected, if a selected module is not called or out of reach, if a
-        tap has no batch axis, or if a call changes what cannot leave a trace.
+        tap has no batch axis, or if a call may change what cannot leave a trace.
       ValueError: if the inputs do not agree on the batch size.
     """
     names = selected_layers(model, layers)
     objects: list[Any] = [model]
     args, kwargs = _without_objects((tuple(args), dict(kwargs)), objects)
+    refuse_references(tuple(objects))
     inputs = Inputs(args, kwargs, in_axes)
     if tap_axes is None:
         inputs.batch_size()
