@@ -58,11 +58,13 @@ def refuse_references(objects: Any) -> None:
       TapError: if there are any.
     """
     for path, value in nnx.iter_graph(objects):
-        metadata = value.get_metadata() if isinstance(value, nnx.Variable) else {}
-        if isinstance(value, jax.Ref) or metadata.get("ref") or metadata.get("hijax"):
+        is_variable = isinstance(value, nnx.Variable)
+        held = jax.tree.leaves(value.get_raw_value()) if is_variable else [value]
+        refers = any(isinstance(leaf, jax.Ref) for leaf in held)
+        if refers or (is_variable and value.get_metadata().get("hijax")):
             raise TapError(
                 f"{_name(path)} refers to a mutable array (ref=True or hijax=True), whose changes "
-                "cannot leave the trace: use plain Variables, as nnx.with_vars makes them"
+                "cannot leave the trace: use plain Variables"
             )
 
 
