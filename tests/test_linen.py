@@ -520,7 +520,7 @@ def test_what_is_no_apply_is_told_so():
     net, x = nn.Sequential([nn.LayerNorm()]), zoo.inputs(VECTORS)
     with pytest.raises(TypeError, match=r"a Sequential is given in place of its `apply`"):
         har_jax.loss_and_jacobian_norm(net)
-    with pytest.raises(TypeError, match=r"NNX module.*nnx\.merge"):
+    with pytest.raises(TypeError, match=r"NNX module.*har_jax\.nnx\.loss_and_jacobian_norm"):
         har_jax.loss_and_jacobian_norm(nnx.LayerNorm(3, rngs=nnx.Rngs(0)))
     with pytest.raises(TypeError, match="apply=3 is no function"):
         har_jax.loss_and_jacobian_norm(3)

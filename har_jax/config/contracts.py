@@ -64,7 +64,10 @@ def is_sayable(parameter: Parameter) -> bool:
 def _check_network(said: str, network: Any) -> None:
     nnx = sys.modules.get("flax.nnx")  # whoever has a module of it has imported it
     if nnx is not None and isinstance(network, type) and issubclass(network, nnx.Module):
-        raise ConfigError(f"{said} is a module of NNX: a Flax Linen module is needed")
+        raise ConfigError(
+            f"{said} is a module of NNX: a Flax Linen module is needed here; har_jax.nnx is for "
+            "training loops of one's own"
+        )
     if not (isinstance(network, type) and issubclass(network, nn.Module)):
         raise ConfigError(f"{said} is no network: the class of a Flax Linen module is needed")
     if "num_classes" not in inspect.signature(network).parameters:

@@ -1,15 +1,11 @@
 """The calls of a Flax Linen model that a filter selects: what they return is marked."""
 
 import contextlib
-from typing import Any
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from flax import linen as nn
 
 from har_jax.linen.layers import Filter
-from har_jax.tapping import TapError, mark
+from har_jax.tapping.outputs import mark_output
 
 
 def marking(layers: Filter) -> contextlib.AbstractContextManager[None]:
@@ -34,7 +30,7 @@ def marking(layers: Filter) -> contextlib.AbstractContextManager[None]:
             output = next_fun(*args, **kwargs)
         finally:
             under_way.pop()
-        return _marked(output, _name(module, method))
+        return mark_output(output, _name(module, method))
 
     return nn.intercept_methods(intercept)
 
@@ -42,22 +38,3 @@ def marking(layers: Filter) -> contextlib.AbstractContextManager[None]:
 def _name(module: nn.Module, method: str) -> str:
     path = module.scope.path if module.scope else ()
     return "/".join(path if method == "__call__" else [*path, method]) or "__call__"
-
-
-def _marked(output: Any, name: str) -> Any:
-    """The output with every floating array in it marked, one that comes twice only once."""
-    marked: dict[int, jax.Array] = {}
-
-    def visit(leaf: Any) -> Any:
-        if not (
-            isinstance(leaf, (jax.Array, np.ndarray)) and jnp.issubdtype(leaf.dtype, np.inexact)
-        ):
-            return leaf
-        if id(leaf) not in marked:
-            marked[id(leaf)] = mark(jnp.asarray(leaf), name)
-        return marked[id(leaf)]
-
-    result = jax.tree.map(visit, output)
-    if not marked:
-        raise TapError(f"{name} is selected but returns no floating array")
-    return result

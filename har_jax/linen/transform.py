@@ -8,8 +8,9 @@ from flax import linen as nn
 from jaxtyping import Array, Float
 
 from har_jax import jacobian
+from har_jax.axes import TapAxes
 from har_jax.linen.layers import Filter, normalization_layers
-from har_jax.linen.taps import TapAxes, find_taps
+from har_jax.linen.taps import find_taps
 
 
 class LossAndJacobianNorm(NamedTuple):
@@ -151,8 +152,7 @@ def _check_apply(apply: Any) -> None:
     if nnx is not None and isinstance(apply, nnx.Module):
         raise TypeError(
             f"{type(apply).__name__} is an NNX module, and this function is for Flax Linen: write "
-            "the model's loss as a function of zeros that are added to its activations, with "
-            "nnx.split and nnx.merge(..., copy=True), for har_jax.loss_and_perturbation_norm"
+            "har_jax.nnx.loss_and_jacobian_norm()(per_example_loss, model, inputs)"
         )
     if not callable(apply):
         raise TypeError(f"apply={apply!r} is no function: give model.apply")

@@ -1,6 +1,6 @@
 """Which of a model's inputs carry the batch, and on which axis: as ``jax.vmap`` says it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,9 +11,6 @@ from jaxtyping import PyTree
 InAxes = Any
 """What ``in_axes`` takes: an axis, or a tree of them for each positional argument as in
 ``jax.vmap``, or a mapping that names arguments by position or keyword."""
-
-# Keyword arguments of Flax's `apply` that are no inputs of the model.
-_APPLY_OPTIONS = frozenset({"rngs", "method", "mutable", "capture_intermediates"})
 
 
 class Leaf(NamedTuple):
@@ -35,17 +32,24 @@ class Inputs:
 
     Args:
       args: Positional.
-      kwargs: By keyword, with those of Flax's ``apply``, which are no inputs.
+      kwargs: By keyword.
       in_axes: See :data:`InAxes`; 0 for what a mapping does not name.
+      options: Keyword arguments that are no inputs, such as those of Linen's ``apply``.
 
     Raises:
       ValueError: if ``in_axes`` does not fit the arguments.
     """
 
-    def __init__(self, args: Sequence[Any], kwargs: Mapping[str, Any], in_axes: InAxes) -> None:
+    def __init__(
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        in_axes: InAxes,
+        options: Collection[str] = (),
+    ) -> None:
         self.args, self.kwargs = tuple(args), dict(kwargs)
         self._leaves, self._structure = jax.tree.flatten((self.args, self.kwargs))
-        axes, stated = _axes_by_argument(self.args, self.kwargs, in_axes)
+        axes, stated = _axes_by_argument(self.args, self.kwargs, in_axes, options)
         self._axes: list[Leaf | None] = []
         arguments: list[tuple[int | str, Any]] = [*enumerate(self.args)]
         for name, tree in [*arguments, *sorted(self.kwargs.items())]:
@@ -113,17 +117,17 @@ def _is_array(value: Any) -> bool:
 
 
 def _axes_by_argument(
-    args: tuple, kwargs: Mapping[str, Any], in_axes: InAxes
+    args: tuple, kwargs: Mapping[str, Any], in_axes: InAxes, options: Collection[str]
 ) -> tuple[dict[int | str, Any], set[int | str]]:
     """The axes of every argument, by position or keyword, and of which ``in_axes`` speaks."""
     names = [*range(len(args)), *kwargs]
     axes: dict[int | str, Any] = dict.fromkeys(names, 0)
     stated: set[int | str] = set()
     if isinstance(in_axes, Mapping):
-        if unknown := [name for name in in_axes if name not in axes or name in _APPLY_OPTIONS]:
+        if unknown := [name for name in in_axes if name not in axes or name in options]:
             raise ValueError(
                 f"in_axes names {', '.join(map(repr, unknown))}; the arguments are "
-                f"{', '.join(repr(name) for name in names if name not in _APPLY_OPTIONS)}"
+                f"{', '.join(repr(name) for name in names if name not in options)}"
             )
         axes.update(in_axes)
         stated.update(in_axes)
@@ -134,7 +138,7 @@ def _axes_by_argument(
         stated.update(range(len(args)))
     else:
         axes.update(dict.fromkeys(range(len(args)), in_axes))
-    axes.update(dict.fromkeys(_APPLY_OPTIONS & kwargs.keys()))
+    axes.update(dict.fromkeys(kwargs.keys() & set(options)))
     return axes, stated
 
 

@@ -1,0 +1,57 @@
+"""Which modules of an NNX model are layers that R is taken at, and their names."""
+
+from collections.abc import Callable
+from typing import Any
+
+from flax import nnx
+
+from har_jax.tapping import TapError
+
+Path = tuple[Any, ...]
+"""Where a module lies in a model, as ``nnx.iter_modules`` says it: names and integers."""
+
+Filter = Callable[[Path, nnx.Module], bool]
+"""``(path, module) -> whether to tap what a call of the module returns``."""
+
+_NORMALIZATIONS = (nnx.BatchNorm, nnx.LayerNorm, nnx.RMSNorm, nnx.GroupNorm, nnx.InstanceNorm)
+
+
+def normalization_layers(path: Path, module: nnx.Module) -> bool:
+    """Selects the output of every normalization layer of NNX: the paper's choice.
+
+    Args:
+      path: Of the module in the model.
+      module: Of the model.
+
+    Returns:
+      Whether to tap what calls of the module return.
+    """
+    return isinstance(module, _NORMALIZATIONS)
+
+
+def selected_layers(model: nnx.Module, layers: Filter) -> dict[Path, str]:
+    """The names of the modules that a filter selects, by path.
+
+    Args:
+      model: Its modules, and itself, are asked for once each, also those that lie at several paths.
+      layers: The filter.
+
+    Raises:
+      ValueError: if ``layers`` is no filter.
+      TapError: if it selects nothing.
+    """
+    if isinstance(layers, type) or not callable(layers):
+        raise ValueError(f"layers={layers!r} is not a filter (path, module) -> bool")
+    seen: set[int] = set()
+    selected = {}
+    for path, module in nnx.iter_modules(model):
+        if id(module) not in seen and layers(path, module):
+            selected[path] = "/".join(map(str, path)) or "__call__"
+        seen.add(id(module))
+    if not selected:
+        raise TapError(
+            f"the filter `layers` selects no module of the {type(model).__name__}: R would be "
+            "zero. Give one that does, such as `lambda path, module: isinstance(module, "
+            "nnx.Linear)`"
+        )
+    return selected
