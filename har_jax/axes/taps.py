@@ -1,4 +1,4 @@
-"""The taps of a model, and which of their axes index examples.
+"""Which axes of a model's taps index examples.
 
 A *tap* is one run of one call of a selected layer (:mod:`har_jax.tapping`). The batch axis of a
 tap is the one that doubles when the batch does, wherever the model puts it.
@@ -6,11 +6,8 @@ tap is the one that doubles when the batch does, wherever the model puts it.
 
 import collections
 import contextlib
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-import jax
 
 from har_jax.axes.inputs import Inputs
 from har_jax.jacobian import Axes
@@ -19,33 +16,12 @@ from har_jax.tapping import Program, Tap, TapError
 TapAxes = int | Mapping[str, int] | None
 
 
-@dataclasses.dataclass(frozen=True)
-class Taps:
-    """The taps of a model on a batch, as :func:`with_axes` finds them.
-
-    Attributes:
-      zeros: By the tap's name, which ends in ``[0]``, ``[1]``, ... where a module has several.
-      axes: Of each.
-      names: In the order of the program.
-      program: The model's trace, at its inputs.
-    """
-
-    zeros: dict[str, jax.Array]
-    axes: dict[str, Axes]
-    names: Sequence[str]
-    program: Program
-
-    def apply(self, perturbations: Mapping[str, jax.Array]) -> Any:
-        """What the model returns with ``perturbations`` added at the taps."""
-        return self.program.run([perturbations[name] for name in self.names])
-
-
-def with_axes(
+def axes_of(
     program: Program,
     trace: Callable[[tuple, dict[str, Any]], Program],
     inputs: Inputs,
     tap_axes: TapAxes = None,
-) -> Taps:
+) -> list[Axes]:
     """Finds which axes of a model's taps index examples and which index layers.
 
     Where an axis has to be found, the model is traced at twice the batch; with several inputs
@@ -66,17 +42,10 @@ def with_axes(
     """
     stated = [_stated_axis(tap, tap_axes, program.taps) for tap in program.taps]
     found = _find_axes(program, trace, inputs) if None in stated else [0] * len(stated)
-    names = _numbered([tap.name for tap in program.taps])
-    axes = [
+    return [
         _axes(tap, other if given is None else given)
         for tap, given, other in zip(program.taps, stated, found, strict=True)
     ]
-    return Taps(
-        zeros={name: tap.zeros() for name, tap in zip(names, program.taps, strict=True)},
-        axes=dict(zip(names, axes, strict=True)),
-        names=names,
-        program=program,
-    )
 
 
 def _find_axes(program: Program, trace: Callable[..., Program], inputs: Inputs) -> list[int]:
@@ -160,16 +129,6 @@ def _stated_axis(tap: Tap, tap_axes: TapAxes, taps: Sequence[Tap]) -> int | None
     if unknown := set(tap_axes) - names:
         raise TapError(f"tap_axes names {sorted(unknown)}; the taps are {sorted(names)}")
     return tap_axes.get(tap.name)
-
-
-def _numbered(names: Sequence[str]) -> list[str]:
-    """Names that differ: ``norm[0]``, ``norm[1]``, ... where several are ``norm``."""
-    counts, seen = collections.Counter(names), collections.Counter[str]()
-    numbered = []
-    for name in names:
-        numbered.append(name if counts[name] == 1 else f"{name}[{seen[name]}]")
-        seen[name] += 1
-    return numbered
 
 
 @contextlib.contextmanager

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from har_jax import tapping
-from har_jax.axes import InAxes, Inputs, TapAxes, Taps, with_axes
+from har_jax.axes import InAxes, Inputs, TapAxes, axes_of
+from har_jax.jacobian import Axes
 from har_jax.linen.calls import marking
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.tapping import Program, TapError
@@ -24,10 +25,10 @@ def find_taps(
     *,
     in_axes: InAxes = 0,
     tap_axes: TapAxes = None,
-) -> Taps:
+) -> tuple[Program, list[Axes]]:
     """Finds the tapped activations, their shapes and their axes, without computing any.
 
-    The model is traced at the batch size of its inputs; :func:`har_jax.axes.with_axes` says when
+    The model is traced at the batch size of its inputs; :func:`har_jax.axes.axes_of` says when
     at others too.
 
     Args:
@@ -41,7 +42,8 @@ def find_taps(
         path (``{"encoder/norm": 1}``), counted as :class:`har_jax.tapping.Tap` has the axes.
 
     Returns:
-      The taps; their program returns the outputs and the collections that were mutated.
+      The model's trace, which returns the outputs and the collections that were mutated, and the
+      axes of its taps.
 
     Raises:
       TapError: if nothing is selected, if a selected layer is out of reach, or if a tap
@@ -66,7 +68,7 @@ def find_taps(
             "the filter `layers` selects no call of the model: R would be zero. "
             "Give one that does, such as `lambda module, method: isinstance(module, nn.Dense)`"
         )
-    return with_axes(program, trace, inputs, tap_axes)
+    return program, axes_of(program, trace, inputs, tap_axes)
 
 
 def _trace(

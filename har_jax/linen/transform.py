@@ -11,6 +11,7 @@ from har_jax import jacobian
 from har_jax.axes import TapAxes
 from har_jax.linen.layers import Filter, normalization_layers
 from har_jax.linen.taps import find_taps
+from har_jax.tapping.norms import loss_and_norm_of
 
 
 class LossAndJacobianNorm(NamedTuple):
@@ -120,22 +121,15 @@ def loss_and_jacobian_norm(
         *args: Any,
         **kwargs: Any,
     ) -> LossAndJacobianNorm:
-        taps = find_taps(
-            apply,
-            layers,
-            variables,
-            args,
-            kwargs,
-            in_axes=in_axes,
-            tap_axes=tap_axes,
+        program, axes = find_taps(
+            apply, layers, variables, args, kwargs, in_axes=in_axes, tap_axes=tap_axes
         )
-
-        def fun(perturbations):
-            outputs, mutated = taps.apply(perturbations)
-            return per_example_loss(outputs), (outputs, mutated)
-
-        loss, norm, layer_norms, (outputs, mutated) = jacobian.loss_and_perturbation_norm(
-            fun, taps.zeros, taps.axes, reduction=reduction, derivative=derivative
+        loss, norm, layer_norms, (outputs, mutated) = loss_and_norm_of(
+            program,
+            axes,
+            lambda result: (per_example_loss(result[0]), result),
+            reduction=reduction,
+            derivative=derivative,
         )
         return LossAndJacobianNorm(loss, norm, outputs, mutated, layer_norms)
 

@@ -8,9 +8,10 @@ nothing that would have to be undone; and what JAX keeps of functions that it ha
 apart by them, since the description is a part of the key.
 """
 
+import contextlib
 import contextvars
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from flax import nnx
@@ -18,8 +19,9 @@ from flax import nnx
 from har_jax.nnx.layers import Path
 from har_jax.tapping.outputs import mark_output
 
-called_now: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar("called", default=None)
-"""Collects the names of marked modules that are called."""
+_called_now: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar(
+    "called", default=None
+)
 
 _NAME = "_har_jax_name"
 
@@ -37,6 +39,17 @@ def mark_calls(model: nnx.Module, names: Mapping[Path, str]) -> None:
             setattr(module, _NAME, names[path])
 
 
+@contextlib.contextmanager
+def collecting_calls() -> Iterator[set[str]]:
+    """Collects the names of marked modules that are called."""
+    called = set[str]()
+    token = _called_now.set(called)
+    try:
+        yield called
+    finally:
+        _called_now.reset(token)
+
+
 @functools.cache
 def _marking(kind: type[nnx.Module]) -> type[nnx.Module]:
     """A class that does as this one and marks what calls return."""
@@ -47,7 +60,7 @@ def _marking(kind: type[nnx.Module]) -> type[nnx.Module]:
     @functools.wraps(call)
     def marked_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         name = getattr(self, _NAME)
-        if (called := called_now.get()) is not None:
+        if (called := _called_now.get()) is not None:
             called.add(name)
         return mark_output(call(self, *args, **kwargs), name)
 

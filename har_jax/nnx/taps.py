@@ -7,12 +7,12 @@ import jax
 from flax import nnx
 
 from har_jax import tapping
-from har_jax.axes import InAxes, Inputs, TapAxes, Taps, with_axes
-from har_jax.nnx.calls import called_now, mark_calls
+from har_jax.axes import InAxes, Inputs, TapAxes, axes_of
+from har_jax.jacobian import Axes
+from har_jax.nnx.calls import collecting_calls, mark_calls
 from har_jax.nnx.layers import Filter, selected_layers
 from har_jax.nnx.state import Before, refuse_references
 from har_jax.tapping import Program, TapError
-from har_jax.tapping.marks import setting
 
 _CONTEXT = "har_jax.nnx"  # a module says itself how its calls are marked
 
@@ -32,10 +32,10 @@ def find_taps(
     *,
     in_axes: InAxes = 0,
     tap_axes: TapAxes = None,
-) -> tuple[Taps, Any]:
+) -> tuple[Program, list[Axes], Any]:
     """Finds the tapped activations, their shapes and their axes, without computing any.
 
-    The model is traced at the batch size of its inputs; :func:`har_jax.axes.with_axes` says when
+    The model is traced at the batch size of its inputs; :func:`har_jax.axes.axes_of` says when
     at others too. A copy of it is, which is thrown away.
 
     Args:
@@ -44,11 +44,11 @@ def find_taps(
       args: The model's positional arguments, trees of arrays and NNX objects, such as Rngs.
       kwargs: The model's keyword arguments, alike.
       in_axes: See :data:`har_jax.axes.InAxes`. NNX objects carry no batch.
-      tap_axes: The batch axis of the taps, as :func:`har_jax.axes.with_axes` takes it.
+      tap_axes: The batch axis of the taps, as :func:`har_jax.axes.axes_of` takes it.
 
     Returns:
-      The taps, whose program returns the outputs and what the call changes in NNX objects, for
-      :func:`har_jax.nnx.state.update`; and these objects.
+      The model's trace, which returns the outputs and what the call changes in NNX objects, for
+      :func:`har_jax.nnx.state.update`; the axes of its taps; and these objects.
 
     Raises:
       TapError: if nothing is selected, if a selected module is not called or out of reach, if a
@@ -75,8 +75,7 @@ def find_taps(
 
         return tapping.trace(run, context=_CONTEXT)
 
-    called: set[str] = set()
-    with setting(called_now, called):
+    with collecting_calls() as called:
         program = trace(inputs.args, inputs.kwargs)
     called.update(tap.name for tap in program.taps)
     if missing := [name for name in names.values() if name not in called]:
@@ -90,7 +89,7 @@ def find_taps(
             f"the model's outputs do not depend on {', '.join(names.values())}, which the filter "
             "`layers` selects: R would be zero"
         )
-    return with_axes(program, trace, inputs, tap_axes), tuple(objects)
+    return program, axes_of(program, trace, inputs, tap_axes), tuple(objects)
 
 
 def _without_objects(tree: Any, objects: list[Any]) -> Any:

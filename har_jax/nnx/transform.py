@@ -11,6 +11,7 @@ from har_jax.axes import TapAxes
 from har_jax.nnx.layers import Filter, normalization_layers
 from har_jax.nnx.state import update
 from har_jax.nnx.taps import find_taps
+from har_jax.tapping.norms import loss_and_norm_of
 
 
 class LossAndJacobianNorm(NamedTuple):
@@ -116,14 +117,15 @@ def loss_and_jacobian_norm(
         **kwargs: Any,
     ) -> LossAndJacobianNorm:
         _check_model(model)
-        taps, objects = find_taps(model, layers, args, kwargs, in_axes=in_axes, tap_axes=tap_axes)
-
-        def fun(perturbations):
-            outputs, changes = taps.apply(perturbations)
-            return per_example_loss(outputs), (outputs, changes)
-
-        loss, norm, layer_norms, (outputs, changes) = jacobian.loss_and_perturbation_norm(
-            fun, taps.zeros, taps.axes, reduction=reduction, derivative=derivative
+        program, axes, objects = find_taps(
+            model, layers, args, kwargs, in_axes=in_axes, tap_axes=tap_axes
+        )
+        loss, norm, layer_norms, (outputs, changes) = loss_and_norm_of(
+            program,
+            axes,
+            lambda result: (per_example_loss(result[0]), result),
+            reduction=reduction,
+            derivative=derivative,
         )
         update(objects, changes)
         return LossAndJacobianNorm(loss, norm, outputs, layer_norms)
