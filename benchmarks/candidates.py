@@ -138,6 +138,8 @@ def make_method(name: str, setup: Setup, *, remat: bool = False, **options: Any)
     given = {key: value for key, value in known.items() if entry.takes(key)}
     given |= {key: value for key, value in options.items() if key in shared}
     chosen = {"reduction": "sum_of_norms", "noise_rate": 0.2, "warm_up": 0.0, **options}
+    if entry.loss is not None:
+        given["loss"] = make(entry.loss, chosen=chosen, given={"counts": 5000 // np.arange(1, 11)})
     return make(entry.make, model, sgd(), chosen=chosen, given=given)
 
 

@@ -27,7 +27,7 @@ def candidates(setup: Setup) -> dict[str, Candidate]:
     """A step of each method and variant, plain training's first."""
     names: dict[Any, list[str]] = {}
     for name, entry in METHODS.items():
-        names.setdefault(entry.make, []).append(name)
+        names.setdefault((entry.make, entry.loss), []).append(name)
     found = {}
     for alike in names.values():
         variants = (options for name in alike for options in VARIANTS.get(name, ()))

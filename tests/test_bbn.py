@@ -438,5 +438,5 @@ def test_a_network_of_one_s_own_may_have_branches(tmp_path, monkeypatch):
     assert (tmp_path / "ours" / "train" / "bbn" / "evaluation.npz").exists()
     with pytest.raises(har_config.ConfigError, match=r"two branches, .*Single' cannot have: take"):
         of("Single")
-    with pytest.raises(har_config.ConfigError, match=r"Forgetful' fails with branches=2 and"):
+    with pytest.raises(har_config.ConfigError, match=r"Forgetful' with branches=2 fails with"):
         Experiment(of("Forgetful"), tmp_path / "forgetful").run("train")

@@ -87,6 +87,28 @@ def test_a_warm_up_ends_before_training():
         har_config.validate(config)
     config.methods = ("erm",)  # for which nothing is pre-trained
     har_config.validate(config)
+    config.train.epochs, config.optimizer.warmup_epochs = 5.0, 4.5  # which is over after 5
+    config.optimizer.warmup_by, config.optimizer.warmup_from = "epoch", 0.2
+    with pytest.raises(har_config.ConfigError, match=r"warmup_epochs=4\.5 leaves nothing of"):
+        har_config.validate(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"warmup_from": 0.5}, "warmup_from=0.5 is not read without config.optimizer.warmup_epoch"),
+        ({"warmup_by": "epoch"}, "warmup_by='epoch' is not read without config.optimizer.warmup"),
+        (
+            {"warmup_by": "epoch", "warmup_epochs": 2.0},
+            "warmup_by='epoch' begins with an epoch at a learning rate of 0: set config.optimizer.",
+        ),
+    ],
+)
+def test_a_warm_up_that_says_nothing_or_learns_nothing_is_refused(changes, message):
+    config = digits()
+    config.optimizer.update(changes)
+    with pytest.raises(har_config.ConfigError, match=message):
+        har_config.validate(config)
 
 
 def test_the_base_is_valid_and_so_is_adam():

@@ -230,6 +230,19 @@ def test_predictions_are_adjusted_afterwards():
     np.testing.assert_allclose(logits[0] - logits[1], np.tile(shift, (6, 1)), atol=1e-5)
 
 
+@pytest.mark.parametrize("post_hoc", [None, False, True])
+def test_a_class_without_examples_is_not_raised_by_that(post_hoc):
+    counts = np.array([20, 0, 5])
+    loss = losses.BalancedSoftmax(counts)
+    if post_hoc is not None:
+        loss = losses.LogitAdjusted(counts, post_hoc=post_hoc)
+    logits = jax.random.normal(jax.random.key(0), (50, 3))
+    predicted = loss.predict(logits)
+    assert set(predicted.argmax(axis=-1).tolist()) == {0, 2}
+    shift = np.log(25 / np.array([20, 5])) if post_hoc else np.zeros(2)
+    np.testing.assert_allclose((predicted - logits)[:, [0, 2]], np.tile(shift, (50, 1)), atol=1e-5)
+
+
 def test_every_class_begins_as_likely_where_classes_are_told_one_by_one():
     loss = losses.ClassBalancedFocal(COUNTS, gamma=0.0, beta=0.0)
     value = loss(jnp.zeros((1, 3)), jnp.zeros(1, int))

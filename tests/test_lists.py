@@ -124,8 +124,12 @@ def test_classes_without_examples(root, tmp_path):
     with pytest.warns(UserWarning, match="no training example is of class 1: none will be predic"):
         data = load(source, None, None, 0)
     assert data.class_names == ("0", "1", "2")
-    far = str(tmp_path / write(tmp_path, "far.txt", lines[0][:-1] + "999999999"))
-    with pytest.raises(DataError, match=r"have 1 of the ids 0 to 999999999: .*class_list"):
+    one = str(tmp_path / write(tmp_path, "one.txt", lines[0][:-1] + "1"))
+    with pytest.raises(DataError, match=r"ids from 1 to 1, and none is 0: number the classes from"):
+        lists(root=root, train_list=one)
+    ends = (lines[0][:-1] + "0", lines[1][:-1] + "999999999")
+    far = str(tmp_path / write(tmp_path, "far.txt", *ends))
+    with pytest.raises(DataError, match=r"have 2 of the ids 0 to 999999999: .*class_list"):
         opened(root, train_list=far, test_list=None)
     ten = str(tmp_path / write(tmp_path, "ten.txt", *"abcdefghij"))
     assert opened(root, class_list=ten).class_names == tuple("abcdefghij")

@@ -44,11 +44,30 @@ def of_the_batch():
     return lambda logits, labels: cross_entropy(logits, labels).mean()
 
 
+class OfOneClass(Loss):
+    def __call__(self, logits, labels):
+        return cross_entropy(logits, labels)
+
+    def predict(self, logits):
+        return logits[:, :1]
+
+
 def needy(labels, names):
     return cross_entropy
 
 
+class Wider(nn.Module):
+    num_classes: int
+    cosine: float | None = None
+
+    @nn.compact
+    def __call__(self, inputs, *, train):
+        width = self.num_classes + (self.cosine is not None)
+        return nn.Dense(width)(nn.LayerNorm()(inputs.reshape(len(inputs), -1)))
+
+
 class Linear(nn.Module):
+    cosine = None  # of the class, and no field
     num_classes: int
 
     @nn.compact
@@ -126,7 +145,12 @@ def test_what_does_not_fit_is_told(methods, changes, message):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"loss__name": "own_losses:of_the_batch"}, "one loss for each row is needed"),
+        ({"loss__name": "own_losses:OfOneClass"},
+         r"loss.name='own_losses:OfOneClass': predict returns float32 of shape \(2, 1\)"),
+        ({"loss__name": "ldam", "model__name": "own_losses:Wider", "model__widths": None},
+         r"config.model.name='own_losses:Wider' with cosine=30 returns float32 of shape \(2, 11\)"),
+        ({"loss__name": "own_losses:of_the_batch"},
+         r"returns float32 of shape \(\) for logits of shape \(2, 10\): floating numbers of shape"),
         ({"loss__name": "ldam", "model__name": "own_losses:Linear", "model__widths": None},
          "has no field cosine: give it one"),
     ],

@@ -18,7 +18,8 @@ from har_jax.methods import Entry, mentornet
 from har_jax.methods.shared.branches import can_branch
 from har_jax.methods.shared.curricula import rates_by_percent
 from har_jax.models import NETWORKS
-from har_jax.options import options, parameters
+from har_jax.options import make, options, parameters
+from har_jax.train.optimizer import WarmUp
 
 NO_META = (
     "learns from examples that are known to be labelled rightly, and there are none: set "
@@ -128,16 +129,28 @@ def _source_takes(flat: Mapping[str, Any], group: type) -> bool:
 
 
 def _check_warm_up(flat: Mapping[str, Any]) -> None:
-    """That every training that there is goes on after its warm-up."""
-    warm_up, keys = flat["optimizer.warmup_epochs"], ["train.epochs"]
+    """That every training that there is goes on after its warm-up, and learns from its start."""
+    said = {name: flat[f"optimizer.{name}"] for name in options(WarmUp)}
+    warm_up, default, keys = make(WarmUp, chosen=said), WarmUp(), ["train.epochs"]
+    if not warm_up.warmup_epochs and warm_up != default:
+        name = next(name for name in said if said[name] != getattr(default, name))
+        raise ConfigError(
+            f"config.optimizer.{name}={said[name]!r} is not read without "
+            "config.optimizer.warmup_epochs: set that, or remove this"
+        )
+    if warm_up.warmup_epochs and warm_up.warmup_by == "epoch" and not warm_up.warmup_from:
+        raise ConfigError(
+            "config.optimizer.warmup_by='epoch' begins with an epoch at a learning rate of 0: set "
+            "config.optimizer.warmup_from, such as 0.2, or take 'step'"
+        )
     pretrains = any(_estimates(name, flat) for name in flat["methods"])
     if pretrains and flat["estimate.probabilities"] is None:
         keys.append("pretrain.epochs")
     for key in keys:
-        if warm_up >= flat[key]:
+        if warm_up.end >= flat[key]:
             raise ConfigError(
-                f"config.optimizer.warmup_epochs={warm_up:g} leaves nothing of config.{key}="
-                f"{flat[key]:g}: take fewer, or train for longer"
+                f"config.optimizer.warmup_epochs={warm_up.warmup_epochs:g} leaves nothing of "
+                f"config.{key}={flat[key]:g}: take fewer, or train for longer"
             )
 
 

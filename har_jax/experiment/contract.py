@@ -1,6 +1,6 @@
 """Whether a person's own network, layers or loss are what they have to be, before training."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -15,8 +15,9 @@ from har_jax.data import TrainingData
 from har_jax.experiment.build import make_filter, make_loss, make_model, make_preprocess
 from har_jax.linen import loss_and_jacobian_norm
 from har_jax.linen.layers import FILTERS
-from har_jax.losses import cross_entropy
+from har_jax.losses import Loss, cross_entropy
 from har_jax.methods.shared.branches import Mix
+from har_jax.methods.shared.losses import has_cosine, network_for
 from har_jax.models import NETWORKS
 from har_jax.tapping import TapError
 
@@ -31,58 +32,80 @@ def check_own(config: config_dict.ConfigDict, data: TrainingData) -> None:
         or field that a method of the config needs; or if a loss of one's own is none.
     """
     name, layers = config.model.name, config.regularizer.layers
-    _check_losses(config, data)
+    model = make_model(config.model, data.num_classes, data.vocabulary_size)
+    losses = list(_checked_losses(config, data, model))
     if name in NETWORKS and layers in FILTERS:
         return
-    model = make_model(config.model, data.num_classes, data.vocabulary_size)
     ready = make_preprocess(config.data, data.vocabulary_size)
     inputs = data.train.inputs
     dtype = getattr(inputs, "dtype", jnp.uint8)  # of images that are not decoded yet
     batch = jax.ShapeDtypeStruct((_ROWS, *inputs.shape[1:]), dtype)
     said = f"config.model.name={name!r}"
-    try:
-        variables = jax.eval_shape(_init(model, ready), jax.random.key(0), batch)
-        logits, _ = jax.eval_shape(_train(model, ready), variables, batch)
-    except Exception as error:  # a network is a program, and can fail in any way
-        first = (str(error).strip().splitlines() or [""])[0]
-        raise ConfigError(
-            f"{said} fails with inputs of shape {batch.shape}, {batch.dtype}: "
-            f"{type(error).__name__}: {first}"
-        ) from error
-    if "params" not in variables:
-        raise ConfigError(f"{said} has no parameters: there is nothing to train")
+    variables = _check_network(said, model, ready, batch, data.num_classes)
+    for loss in losses:
+        if loss.cosine is not None:
+            told = f"{said} with cosine={loss.cosine:g}"
+            _check_network(told, network_for(model, loss), ready, batch, data.num_classes)
     if any(own.entry_of(method).branches > 1 for method in config.methods):
-        try:
-            logits = jax.eval_shape(_mixed(model, ready), jax.random.key(0), batch)
-        except Exception as error:
-            first = (str(error).strip().splitlines() or [""])[0]
-            raise ConfigError(
-                f"{said} fails with branches=2 and a mix: {type(error).__name__}: {first}"
-            ) from error
-    wanted = (_ROWS, data.num_classes)
-    is_array = isinstance(logits, jax.ShapeDtypeStruct)
-    if not is_array or logits.shape != wanted or not jnp.issubdtype(logits.dtype, jnp.floating):
-        given = f"{logits.dtype} of shape {logits.shape}" if is_array else type(logits).__name__
-        raise ConfigError(
-            f"{said} returns {given} for {_ROWS} inputs of {data.num_classes} classes: floating "
-            f"logits of shape {wanted} are needed"
-        )
+        told, two = f"{said} with branches=2", model.clone(branches=2)
+        _check_network(told, two, ready, batch, data.num_classes, mixed=True)
     if any(own.entry_of(method).takes("layers") for method in config.methods):
         loss_and_norm = loss_and_jacobian_norm(
-            lambda variables, inputs: _train(model, ready)(variables, inputs)[0],
-            make_filter(config.regularizer),
+            _applied(model, ready), make_filter(config.regularizer)
         )
         labels = jnp.zeros(_ROWS, jnp.int32)
-        loss = lambda logits: cross_entropy(logits, labels)
+        loss_of = lambda logits: cross_entropy(logits, labels)
         try:
-            jax.eval_shape(lambda *args: loss_and_norm(loss, *args).norm, variables, batch)
+            jax.eval_shape(lambda *args: loss_and_norm(loss_of, *args).norm, variables, batch)
         except (TapError, ValueError) as error:
             raise ConfigError(f"{said}, config.regularizer.layers={layers!r}: {error}") from error
 
 
-def _check_losses(config: config_dict.ConfigDict, data: TrainingData) -> None:
-    """That losses are of each example, and that the network has the logits that they are for."""
-    model = make_model(config.model, data.num_classes, data.vocabulary_size)
+def _check_network(
+    said: str,
+    model: nn.Module,
+    ready: Callable[[Array], Array],
+    batch: jax.ShapeDtypeStruct,
+    num_classes: int,
+    *,
+    mixed: bool = False,
+) -> Any:
+    """The shapes of its variables, if it returns logits in training and in prediction."""
+    init = lambda key, inputs: model.init(key, ready(inputs), train=False)
+    variables = _shape_of(said, batch, init, jax.random.key(0), batch)
+    if "params" not in variables:
+        raise ConfigError(f"{said} has no parameters: there is nothing to train")
+    for told, apply in (
+        (said, _applied(model, ready, mixed=mixed)),
+        (f"{said} in prediction", lambda v, x: model.apply(v, ready(x), train=False)),
+    ):
+        found = _shape_of(told, batch, apply, variables, batch)
+        _check_shape(told, found, (_ROWS, num_classes), f"{_ROWS} inputs of {num_classes} classes")
+    return variables
+
+
+def _applied(
+    model: nn.Module, ready: Callable[[Array], Array], *, mixed: bool = False
+) -> Callable[..., Any]:
+    """What it returns in training, of two branches with a mix."""
+
+    def apply(variables, inputs):
+        images = ready(inputs)
+        options: dict[str, Any] = {"mix": Mix(images, jnp.ones(()))} if mixed else {}
+        mutable = [name for name in variables if name != "params"]
+        rngs = {"dropout": jax.random.key(0)}
+        outputs, _ = model.apply(
+            variables, images, train=True, mutable=mutable, rngs=rngs, **options
+        )
+        return outputs
+
+    return apply
+
+
+def _checked_losses(
+    config: config_dict.ConfigDict, data: TrainingData, model: nn.Module
+) -> Iterator[Loss]:
+    """The losses of the methods, if they are of each example and there are logits for them."""
     counts = np.bincount(data.train.labels, minlength=data.num_classes)
     logits = jax.ShapeDtypeStruct((_ROWS, data.num_classes), jnp.float32)
     labels = jax.ShapeDtypeStruct((_ROWS,), jnp.int32)
@@ -95,43 +118,44 @@ def _check_losses(config: config_dict.ConfigDict, data: TrainingData) -> None:
             said += f", config.loss.name={config.loss.name!r}"
         try:
             loss = make_loss(name, config, counts)
-            found = jax.eval_shape(loss, logits, labels)
         except Exception as error:  # a loss is a program, and can fail in any way
-            first = (str(error).strip().splitlines() or [""])[0]
-            raise ConfigError(f"{said} fails: {type(error).__name__}: {first}") from error
-        shape = getattr(found, "shape", None)
-        if shape != (_ROWS,) or not jnp.issubdtype(found.dtype, jnp.floating):
-            raise ConfigError(
-                f"{said} returns {found} for logits of shape {logits.shape}: one loss for each row "
-                "is needed"
-            )
-        if loss.cosine is not None and not hasattr(model, "cosine"):
+            raise _failed(said, error, logits) from error
+        if loss.cosine is not None and not has_cosine(model):
             raise ConfigError(
                 f"{said} is a loss of cosines, and config.model.name={config.model.name!r} has no "
                 "field cosine: give it one, the factor of the cosines of features and the classes' "
                 "weights that its logits are then to be"
             )
+        given = f"logits of shape {logits.shape}"
+        _check_shape(said, _shape_of(said, logits, loss, logits, labels), (_ROWS,), given)
+        told = f"{said}: predict"
+        _check_shape(told, _shape_of(told, logits, loss.predict, logits), logits.shape, given)
+        yield loss
 
 
-def _init(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
-    return lambda key, inputs: model.init(key, ready(inputs), train=False)
+def _shape_of(
+    said: str, inputs: jax.ShapeDtypeStruct, fun: Callable[..., Any], *arguments: Any
+) -> Any:
+    """What a person's own function returns, without computing anything."""
+    try:
+        return jax.eval_shape(fun, *arguments)
+    except Exception as error:  # of any kind that a program can raise
+        raise _failed(said, error, inputs) from error
 
 
-def _mixed(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
-    def apply(key, inputs):
-        two, images = model.clone(branches=2), ready(inputs)
-        variables = two.init(key, images, train=False)
-        mutable = [name for name in variables if name != "params"]
-        rngs, mix = {"dropout": key}, Mix(images, jnp.ones(()))
-        return two.apply(variables, images, train=True, mutable=mutable, rngs=rngs, mix=mix)[0]
-
-    return apply
+def _failed(said: str, error: Exception, inputs: jax.ShapeDtypeStruct) -> ConfigError:
+    first = (str(error).strip().splitlines() or [""])[0]
+    return ConfigError(
+        f"{said} fails with inputs of shape {inputs.shape}, {inputs.dtype}: "
+        f"{type(error).__name__}: {first}"
+    )
 
 
-def _train(model: nn.Module, ready: Callable[[Array], Array]) -> Callable[..., Any]:
-    def apply(variables, inputs):
-        mutable = [name for name in variables if name != "params"]
-        rngs = {"dropout": jax.random.key(0)}
-        return model.apply(variables, ready(inputs), train=True, mutable=mutable, rngs=rngs)
-
-    return apply
+def _check_shape(said: str, found: Any, wanted: tuple[int, ...], given: str) -> None:
+    is_array = isinstance(found, jax.ShapeDtypeStruct)
+    if is_array and found.shape == wanted and jnp.issubdtype(found.dtype, jnp.floating):
+        return
+    told = f"{found.dtype} of shape {found.shape}" if is_array else type(found).__name__
+    raise ConfigError(
+        f"{said} returns {told} for {given}: floating numbers of shape {wanted} are needed"
+    )

@@ -1,6 +1,7 @@
 """Losses of logits that are adjusted by how frequent each class is."""
 
 import dataclasses
+import math
 from typing import Annotated
 
 import jax.numpy as jnp
@@ -12,7 +13,9 @@ from har_jax.losses.cross_entropy import cross_entropy
 from har_jax.losses.loss import Loss, widened
 from har_jax.options import Option
 
-_LEAST = 1e-12  # share of a class: one without examples has a finite logarithm
+_LEAST = (
+    1e-12  # share of a class: one without examples has a finite logarithm, and is lowered by it
+)
 
 
 def balanced_softmax(
@@ -65,7 +68,8 @@ def post_hoc_adjusted(
 ) -> Float[Array, "B K"]:
     r"""Computes :math:`z_c - \log(\pi_c^\tau + 10^{-12})`, of a network that was trained plainly.
 
-    Menon et al. 2021. Not to be used on top of :func:`logit_adjusted`, which has it in training.
+    Menon et al. 2021. Not to be used on top of :func:`logit_adjusted`, which has it in training. A
+    class without examples is lowered by :math:`-\log 10^{-12}` in place of being raised by it.
 
     Args:
       logits: ``[B, K]``; what is narrower than float32 is widened first.
@@ -76,7 +80,8 @@ def post_hoc_adjusted(
       ``[B, K]`` logits of predictions.
     """
     wide = widened(logits)
-    return wide - _adjustment(prior, temperature, wide)
+    adjustment = _adjustment(prior, temperature, wide)
+    return _without_absent(wide - jnp.where(jnp.asarray(prior) > 0, adjustment, 0), prior)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,6 +96,9 @@ class BalancedSoftmax(Loss):
 
     def __call__(self, logits: Float[Array, "B K"], labels: Int[Array, " B"]) -> Float[Array, " B"]:
         return balanced_softmax(logits, labels, jnp.asarray(self.counts))
+
+    def predict(self, logits: Float[Array, "B K"]) -> Float[Array, "B K"]:
+        return _without_absent(logits, jnp.asarray(self.counts))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -107,7 +115,7 @@ class LogitAdjusted(Loss):
 
     counts: Int[np.ndarray, " K"]
     temperature: Annotated[
-        float, Option("how much frequencies count: 0 not at all, 1 as they are", ge=0, le=100)
+        float, Option("how much frequencies count: 0 not at all, 1 as they are", ge=0, le=2)
     ] = 1.0
     post_hoc: Annotated[
         bool, Option("whether predictions are adjusted, after plain training, in place of losses")
@@ -120,12 +128,20 @@ class LogitAdjusted(Loss):
 
     def predict(self, logits: Float[Array, "B K"]) -> Float[Array, "B K"]:
         if not self.post_hoc:
-            return logits
+            return _without_absent(logits, self._prior())
         return post_hoc_adjusted(logits, self._prior(), self.temperature)
 
     def _prior(self) -> Float[Array, " K"]:
         counts = checked_counts(self.counts)
         return jnp.asarray(counts / counts.sum())
+
+
+def _without_absent(
+    logits: Float[Array, "B K"], frequencies: Float[Array, " K"] | Int[Array, " K"]
+) -> Float[Array, "B K"]:
+    """With classes that have no examples lowered as in training, which says nothing of them."""
+    lowered = jnp.where(frequencies > 0, 0, math.log(_LEAST))
+    return logits + lowered.astype(logits.dtype)
 
 
 def _adjustment(

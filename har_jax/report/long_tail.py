@@ -68,7 +68,7 @@ def long_tail(
         "shots": {
             shot: {
                 "classes": len(own),
-                "same_as": next((p for p, of in parts.items() if sorted(of) == own), None),
+                "same_as": next((p for p, of in parts.items() if own and sorted(of) == own), None),
             }
             for shot, own in members.items()
         },

@@ -55,7 +55,7 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
       ``ended``, by method why, and nothing else where none could.
 
     Raises:
-      WorkdirError: if a workdir is not of its config.
+      StageError: if a run ends for another reason than one of its methods.
     """
     use_compilation_cache()
     if jobs == 1:
@@ -143,8 +143,9 @@ def _execute(run: Run) -> Results | None:
             raise
         except StageError as error:
             print(f"{run.workdir}: {error}", flush=True)
-            own = [method for method in left if method == error.method]
-            ended |= dict.fromkeys(own or left, str(error))
+            if error.method is None:
+                raise
+            ended[error.method] = str(error)
             if set(ended) < set(run.config.methods):
                 write_json(path, ended)
             continue

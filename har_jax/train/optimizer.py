@@ -92,9 +92,14 @@ class WarmUp:
         Literal["step", "epoch"], Option("whether it grows at each step, or once an epoch")
     ] = "step"
 
+    @property
+    def end(self) -> float:
+        """The epoch at which it is over."""
+        return math.ceil(self.warmup_epochs) if self.warmup_by == "epoch" else self.warmup_epochs
+
     def steps(self, steps_per_epoch: float) -> int:
         """How many steps it takes."""
-        return round(self.warmup_epochs * steps_per_epoch)
+        return round(self.end * steps_per_epoch)
 
     def before(self, schedule: optax.Schedule, steps_per_epoch: float) -> optax.Schedule:
         """A schedule that begins so; the same where there is no warm-up."""

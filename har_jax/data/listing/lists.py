@@ -199,6 +199,11 @@ def _check_labels(
 def _ids(labels: set[int]) -> tuple[str, ...]:
     """The names of classes that are called by their ids."""
     num_classes = 1 + max(labels)
+    if 0 not in labels:
+        raise DataError(
+            f"the lists have ids from {min(labels)} to {max(labels)}, and none is 0: number the "
+            "classes from 0 on, or name all in config.data.class_list"
+        )
     if num_classes > 2 * len(labels):
         raise DataError(
             f"the lists have {len(labels)} of the ids 0 to {num_classes - 1}: number the classes "
