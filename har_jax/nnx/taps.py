@@ -11,7 +11,7 @@ from har_jax.axes import InAxes, Inputs, TapAxes, Taps, with_axes
 from har_jax.nnx.calls import called_now, mark_calls
 from har_jax.nnx.layers import Filter, selected_layers
 from har_jax.nnx.state import Before, refuse_references
-from har_jax.tapping import Program, TapError
+from har_jax.tapping import Program, TapError, refuse_uncalled
 from har_jax.tapping.marks import setting
 
 _CONTEXT = "har_jax.nnx"  # a module says itself how its calls are marked
@@ -78,13 +78,7 @@ def find_taps(
     called: set[str] = set()
     with setting(called_now, called):
         program = trace(inputs.args, inputs.kwargs)
-    called.update(tap.name for tap in program.taps)
-    if missing := [name for name in names.values() if name not in called]:
-        raise TapError(
-            f"the filter `layers` selects {', '.join(missing)}, of which no call is seen: leave "
-            "out what the model does not call, and call modules by themselves, `module(x)`, "
-            "rather than by a method or by their class"
-        )
+    refuse_uncalled(set(names.values()) - called, [tap.name for tap in program.taps])
     if not program.taps:
         raise TapError(
             f"the model's outputs do not depend on {', '.join(names.values())}, which the filter "

@@ -18,5 +18,6 @@ module does not know how to add to it.
 
 from har_jax.tapping.marks import TapError, mark
 from har_jax.tapping.program import Program, Tap, trace
+from har_jax.tapping.refusals import refuse_uncalled
 
-__all__ = ["Program", "Tap", "TapError", "mark", "trace"]
+__all__ = ["Program", "Tap", "TapError", "mark", "refuse_uncalled", "trace"]
