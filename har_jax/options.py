@@ -115,12 +115,12 @@ def parameters(choice: Callable[..., Any]) -> list[Parameter]:
     Of a class its fields, of a function what is keyword-only or has a default; where a type is not
     annotated it is the default's.
     """
-    hints = _hints(choice)
+    known = hints(choice)
     found = []
     for name, parameter in inspect.signature(choice).parameters.items():
         first = not isinstance(choice, type) and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
         if parameter.kind in _BY_KEYWORD and not (first and parameter.default is NEEDED):
-            annotation = hints.get(name, parameter.annotation)
+            annotation = known.get(name, parameter.annotation)
             if annotation is NEEDED:  # there is none
                 annotation = type(parameter.default)
             option = next((o for o in _metadata(annotation) if isinstance(o, Option)), None)
@@ -224,7 +224,7 @@ def _group(parameter: Parameter) -> type | None:
     return next((kind for kind in kinds if dataclasses.is_dataclass(kind) and options(kind)), None)
 
 
-def _hints(choice: Callable[..., Any]) -> dict[str, Any]:
+def hints(choice: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a function or of a class's fields, as types."""
     while hasattr(choice, "func"):  # of functools.partial
         choice = choice.func

@@ -61,25 +61,55 @@ def is_sayable(parameter: Parameter) -> bool:
     return parameter.says is not None and not hasattr(config_dict.ConfigDict, parameter.name)
 
 
+def as_linen(network: Any) -> Any:
+    """A network's class as one of Linen modules, where it is one of NNX."""
+    if issubclass(network, nn.Module):
+        return network
+    from har_jax.nnx.network import linen_class  # Flax loads NNX for whoever has such a network
+
+    return linen_class(network)
+
+
 def _check_network(said: str, network: Any) -> None:
     nnx = sys.modules.get("flax.nnx")  # whoever has a module of it has imported it
     if nnx is not None and isinstance(network, type) and issubclass(network, nnx.Module):
-        raise ConfigError(
-            f"{said} is a module of NNX: a Flax Linen module is needed here; har_jax.nnx is for "
-            "training loops of one's own"
-        )
+        _check_nnx(said, network)
+        return
     if not (isinstance(network, type) and issubclass(network, nn.Module)):
-        raise ConfigError(f"{said} is no network: the class of a Flax Linen module is needed")
+        raise ConfigError(
+            f"{said} is no network: the class of a Flax module, of Linen or of NNX, is needed"
+        )
     if "num_classes" not in inspect.signature(network).parameters:
         raise ConfigError(
             f"{said} has no field num_classes: it is made as "
             f"{network.__name__}(num_classes=K, **options)"
         )
-    has_call = any("__call__" in vars(each) for each in network.__mro__)
-    if not has_call or not takes(network.__call__, ["train"]):
+    if not _has_call(network) or not takes(network.__call__, ["train"]):
         raise ConfigError(
             f"{said} has no argument train: it is called as (inputs, train=True) in "
             "training, and with False in prediction"
+        )
+
+
+def _has_call(network: type) -> bool:
+    """Whether its modules can be called, of a class, which itself can always be."""
+    return any("__call__" in vars(each) for each in network.__mro__)
+
+
+def _check_nnx(said: str, network: Any) -> None:
+    taken = inspect.signature(network.__init__).parameters
+    if missing := [name for name in ("num_classes", "rngs") if name not in taken]:
+        raise ConfigError(
+            f"{said} takes no {' and no '.join(missing)}: a module of NNX is made as "
+            f"{network.__name__}(num_classes=K, rngs=rngs, **options)"
+        )
+    reserved = {*dir(nn.Module), "parent", "scope"}
+    if clash := [name for name in taken if name in reserved]:
+        raise ConfigError(f"{said}: no option can be called {clash[0]}: call it otherwise")
+    if not _has_call(network) or len(set(positional(network.__call__)) - {"train"}) != 2:
+        raise ConfigError(
+            f"{said} cannot be called as (inputs), or, where it has an argument train, as "
+            "(inputs, train=True) in training and with False in prediction"
         )
 
 

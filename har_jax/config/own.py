@@ -7,7 +7,13 @@ from typing import Any
 
 from ml_collections import config_dict
 
-from har_jax.config.contracts import CONTRACTS, check_method, is_sayable, refuse_unsayable
+from har_jax.config.contracts import (
+    CONTRACTS,
+    as_linen,
+    check_method,
+    is_sayable,
+    refuse_unsayable,
+)
 from har_jax.config.defaults import OPTIONS, base, flatten, initial, join
 from har_jax.config.errors import ConfigError, unknown_key
 from har_jax.config.schema import GIVEN_TO_METHODS, SECTIONS, Selector, options_of_entry
@@ -38,7 +44,7 @@ def choice_of(path: str, selector: Selector, value: str) -> Callable[..., Any]:
     if is_own(selector, value):
         own = _import(key, value)
         CONTRACTS[key](f"config.{key}={value!r}", own)
-        return own
+        return as_linen(own) if key == "model.name" else own
     if selector.argument is None:
         remedy = f"take one of {', '.join(selector.choices)}"
     else:

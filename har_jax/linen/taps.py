@@ -9,7 +9,7 @@ from har_jax.axes import InAxes, Inputs, TapAxes, axes_of
 from har_jax.jacobian import Axes
 from har_jax.linen.calls import marking
 from har_jax.linen.layers import Filter, normalization_layers
-from har_jax.tapping import Program, TapError
+from har_jax.tapping import Program, TapError, refuse_uncalled
 
 _JITTED = "core_fn"  # what Flax calls a function under nn.jit
 # Keyword arguments of Flax's `apply` that are no inputs of the model.
@@ -53,10 +53,12 @@ def find_taps(
     if isinstance(layers, type) or not callable(layers):
         raise ValueError(f"layers={layers!r} is not a filter (module, method_name) -> bool")
     inputs = Inputs(args, kwargs, in_axes, _APPLY_OPTIONS)
-    trace = functools.partial(_trace, apply, layers, variables)
+    uncalled: set[str] = set()
+    trace = functools.partial(_trace, apply, layers, variables, uncalled)
     if tap_axes is None:
         inputs.batch_size()
     program = trace(inputs.args, inputs.kwargs)
+    refuse_uncalled(uncalled, [tap.name for tap in program.taps])
     if _JITTED in program.shared and layers is not normalization_layers:
         raise TapError(
             "several modules of one class are under nn.jit, which traces them once, so that "
@@ -75,14 +77,16 @@ def _trace(
     apply: Callable[..., Any],
     layers: Filter,
     variables: Mapping[str, Any],
+    uncalled: set[str],
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Program:
     mutable = kwargs.get("mutable", False)
 
     def run():
-        with marking(layers):
+        with marking(layers) as asked:
             result = apply(variables, *args, **kwargs)
+        uncalled.update(asked.uncalled)
         if mutable is False:
             return result, {}
         if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], Mapping):

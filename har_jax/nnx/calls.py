@@ -17,6 +17,7 @@ from typing import Any
 from flax import nnx
 
 from har_jax.nnx.layers import Path
+from har_jax.tapping.marks import setting
 from har_jax.tapping.outputs import mark_output
 
 _called_now: contextvars.ContextVar[set[str] | None] = contextvars.ContextVar(
@@ -43,11 +44,8 @@ def mark_calls(model: nnx.Module, names: Mapping[Path, str]) -> None:
 def collecting_calls() -> Iterator[set[str]]:
     """Collects the names of marked modules that are called."""
     called = set[str]()
-    token = _called_now.set(called)
-    try:
+    with setting(_called_now, called):
         yield called
-    finally:
-        _called_now.reset(token)
 
 
 @functools.cache

@@ -1,10 +1,11 @@
 """Which modules of an NNX model are layers that R is taken at, and their names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from flax import nnx
 
+from har_jax import linen
 from har_jax.tapping import TapError
 
 Path = tuple[Any, ...]
@@ -27,6 +28,23 @@ def normalization_layers(path: Path, module: nnx.Module) -> bool:
       Whether to tap what calls of the module return.
     """
     return isinstance(module, _NORMALIZATIONS)
+
+
+def _but_stem(path: Path, module: nnx.Module) -> bool:
+    stem = any(str(part).startswith("stem") for part in path)
+    return normalization_layers(path, module) and not stem
+
+
+def _embeddings_and_recurrent_layers(path: Path, module: nnx.Module) -> bool:
+    return isinstance(module, (nnx.Embed, nnx.Bidirectional))
+
+
+FILTERS: Sequence[tuple[linen.Filter, Filter]] = (
+    (linen.normalization_layers, normalization_layers),
+    (linen.normalization_layers_but_stem, _but_stem),
+    (linen.embeddings_and_recurrent_layers, _embeddings_and_recurrent_layers),
+)
+"""Filters of Linen's calls, and those of NNX's modules that do the same."""
 
 
 def selected_layers(model: nnx.Module, layers: Filter) -> dict[Path, str]:

@@ -12,7 +12,7 @@ from har_jax.jacobian import Axes
 from har_jax.nnx.calls import collecting_calls, mark_calls
 from har_jax.nnx.layers import Filter, selected_layers
 from har_jax.nnx.state import Before, refuse_references
-from har_jax.tapping import Program, TapError
+from har_jax.tapping import Program, TapError, refuse_uncalled
 
 _CONTEXT = "har_jax.nnx"  # a module says itself how its calls are marked
 
@@ -77,13 +77,7 @@ def find_taps(
 
     with collecting_calls() as called:
         program = trace(inputs.args, inputs.kwargs)
-    called.update(tap.name for tap in program.taps)
-    if missing := [name for name in names.values() if name not in called]:
-        raise TapError(
-            f"the filter `layers` selects {', '.join(missing)}, of which no call is seen: leave "
-            "out what the model does not call, and call modules by themselves, `module(x)`, "
-            "rather than by a method or by their class"
-        )
+    refuse_uncalled(set(names.values()) - called, [tap.name for tap in program.taps])
     if not program.taps:
         raise TapError(
             f"the model's outputs do not depend on {', '.join(names.values())}, which the filter "

@@ -22,6 +22,7 @@ module does not know how to add to it.
 from har_jax.tapping.marks import TapError, mark
 from har_jax.tapping.norms import loss_and_norm_of
 from har_jax.tapping.program import Program, Tap, trace
+from har_jax.tapping.refusals import refuse_uncalled
 from har_jax.tapping.taps import tap
 from har_jax.tapping.transform import loss_and_tap_norm
 
@@ -32,6 +33,7 @@ __all__ = [
     "loss_and_norm_of",
     "loss_and_tap_norm",
     "mark",
+    "refuse_uncalled",
     "tap",
     "trace",
 ]

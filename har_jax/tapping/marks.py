@@ -123,12 +123,12 @@ def kind_now() -> Kind:
 
 
 @contextlib.contextmanager
-def marking(now: Tracing | Adding) -> Iterator[None]:
-    token = marking_now.set(now)
+def setting(variable: contextvars.ContextVar, value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
     finally:
-        marking_now.reset(token)
+        variable.reset(token)
 
 
 def within() -> bool:

@@ -19,8 +19,9 @@ from har_jax.tapping.marks import (
     TapError,
     Tracing,
     context_of_marks,
-    marking,
+    marking_now,
     name_in,
+    setting,
 )
 from har_jax.tapping.refusals import is_out_of_reach, refusal, refuse_hoisted
 from har_jax.tapping.running import RULES, run_with
@@ -108,7 +109,7 @@ def trace(fun: Callable[[], Any], context: Any, kind: Kind = LAYERS) -> Program:
         return [leaf for leaf in leaves if _is_array(leaf)]
 
     tracing = Tracing(kind)
-    with context_of_marks(context), marking(tracing):
+    with context_of_marks(context), setting(marking_now, tracing):
         closed = jax.make_jaxpr(arrays)()
         jaxpr = _without_dead_marks(closed.jaxpr)
         refuse_hoisted(jaxpr)
@@ -119,7 +120,7 @@ def trace(fun: Callable[[], Any], context: Any, kind: Kind = LAYERS) -> Program:
 
     def run(perturbations: Sequence[Array]) -> Any:
         if simple:
-            with context_of_marks(context), marking(Adding(kind, iter(perturbations))):
+            with context_of_marks(context), setting(marking_now, Adding(kind, iter(perturbations))):
                 return fun()
         zeros = jax.tree.unflatten(structure, perturbations)
         outputs = iter(run_with(jaxpr, closed.consts, zeros, []))

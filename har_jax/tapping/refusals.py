@@ -1,5 +1,6 @@
 """Marks that nothing can be added at, and what is said of them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from jax.extend import core
@@ -33,6 +34,20 @@ def refuse_hoisted(jaxpr: core.Jaxpr) -> None:
             f"{subject.format(hoisted[0]['name'])} is called inside of a loop, or another "
             "transformation of JAX, through which the model itself takes a gradient, so that JAX "
             f"may take it out of there: write that loop out in Python, or {remedy}"
+        )
+
+
+def refuse_uncalled(uncalled: Iterable[str], tapped: Iterable[str]) -> None:
+    """Refuses modules of NNX that are selected, and neither seen called nor found in a program.
+
+    Raises:
+      TapError: if there are any.
+    """
+    if missing := sorted(set(uncalled) - set(tapped)):
+        raise TapError(
+            f"the filter `layers` selects {', '.join(missing)}, of which no call is seen: leave "
+            "out what the model does not call, and call modules by themselves, `module(x)`, "
+            "rather than by a method or by their class"
         )
 
 
