@@ -76,8 +76,9 @@ def _check_method(name: str, entry: Entry, flat: Mapping[str, Any]) -> None:
             f"config.method.{own.method_name(name)}.noise_rate={rate} leaves no example of "
             f"config.batch_size={flat['batch_size']}: take a larger batch, or another rate"
         )
-    network = own.choice_of("model", _selector("model"), flat["model.name"])
-    if entry.branches > 1 and not can_branch(network):
+    if entry.branches > 1 and not can_branch(
+        own.choice_of("model", _selector("model"), flat["model.name"])
+    ):
         known = ", ".join(name for name, each in NETWORKS.items() if can_branch(each))
         raise ConfigError(
             f"{said} needs a network of two branches, which config.model.name="
@@ -143,7 +144,7 @@ def _check_warm_up(flat: Mapping[str, Any]) -> None:
             "config.optimizer.warmup_by='epoch' begins with an epoch at a learning rate of 0: set "
             "config.optimizer.warmup_from, such as 0.2, or take 'step'"
         )
-    pretrains = any(_estimates(name, flat) for name in flat["methods"])
+    pretrains = any(own.estimates(name, flat) for name in flat["methods"])
     if pretrains and flat["estimate.probabilities"] is None:
         keys.append("pretrain.epochs")
     for key in keys:
@@ -152,12 +153,6 @@ def _check_warm_up(flat: Mapping[str, Any]) -> None:
                 f"config.optimizer.warmup_epochs={warm_up.warmup_epochs:g} leaves nothing of "
                 f"config.{key}={flat[key]:g}: take fewer, or train for longer"
             )
-
-
-def _estimates(name: str, flat: Mapping[str, Any]) -> bool:
-    """Whether a method needs what a pre-trained model says."""
-    entry, rate = own.entry_of(name), f"method.{own.method_name(name)}.noise_rate"
-    return entry.estimates or entry.labels is not None or (rate in flat and flat[rate] is None)
 
 
 def _check_dtype(flat: Mapping[str, Any]) -> None:

@@ -111,6 +111,23 @@ def options_of_method(value: str) -> tuple[str, dict[str, Parameter]]:
     return entry.section or f"method.{method_name(value)}", found
 
 
+def estimates(value: str, flat: Mapping[str, Any]) -> bool:
+    """Whether a method needs what is estimated out of sample.
+
+    Args:
+      value: As the config names it.
+      flat: The whole config.
+    """
+    entry = entry_of(value)
+    return entry.estimates or entry.labels is not None or wants_noise_rate(value, flat)
+
+
+def wants_noise_rate(value: str, flat: Mapping[str, Any]) -> bool:
+    """Whether a method takes a noise rate that the config does not say."""
+    path, options = options_of_method(value)
+    return "noise_rate" in options and flat[join(path, "noise_rate")] is None
+
+
 def sees_meta(value: str, flat: Mapping[str, Any]) -> bool:
     """Whether a method learns from examples that are known to be labelled rightly.
 

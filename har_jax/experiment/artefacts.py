@@ -20,7 +20,6 @@ from har_jax.estimation.cross_validation import Selection
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
-from har_jax.experiment.build import estimates, wants_noise_rate
 from har_jax.experiment.per_example import labels_by, strength_by
 from har_jax.experiment.selection import candidates_beside, known_by, read_selection
 from har_jax.experiment.trainer import Trainer
@@ -111,7 +110,7 @@ class Artefacts:
 
     def estimates_for(self, name: str) -> bool:
         """Whether a method does, by the name of its folder."""
-        return estimates(self.methods[name], self.config)
+        return own.estimates(self.methods[name], flatten(self.config))
 
     @property
     def foreign(self) -> bool:
@@ -190,7 +189,7 @@ class Artefacts:
         beside = self._beside(name, selection, arrays)
         if selection is not None:
             known |= known_by(self.trainer, value, selection, beside)
-        if wants_noise_rate(value, config):
+        if own.wants_noise_rate(value, flatten(config)):
             known["noise_rate"] = self._noise_rate(name)
         if entry.starts and not self.train[name].has_checkpoint():
             self.start.need_checkpoint(f"from which {name} starts")

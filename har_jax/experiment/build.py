@@ -219,17 +219,6 @@ def make_method(
     return method
 
 
-def estimates(name: str, config: config_dict.ConfigDict) -> bool:
-    """Whether a method needs what is estimated out of sample, by its name in the config."""
-    entry = own.entry_of(name)
-    return entry.estimates or entry.labels is not None or wants_noise_rate(name, config)
-
-
-def wants_noise_rate(name: str, config: config_dict.ConfigDict) -> bool:
-    """Whether a method takes a noise rate that the config does not say."""
-    return method_options(name, config).get("noise_rate", 0.0) is None
-
-
 def method_options(name: str, config: config_dict.ConfigDict) -> dict[str, Any]:
     """What a config says of a method's options."""
     path, mine = own.options_of_method(name)

@@ -8,7 +8,6 @@ from ml_collections import config_dict
 from har_jax.config import own
 from har_jax.config.defaults import OPTIONS, flatten, join
 from har_jax.config.schema import SECTIONS
-from har_jax.experiment.build import estimates
 from har_jax.methods import METHODS
 from har_jax.options import Parameter, options
 
@@ -37,7 +36,7 @@ def of_method(name: str, config: config_dict.ConfigDict) -> tuple[str, ...]:
         *(join(path, option) for option in chosen),
         *(_LAYERS if entry.takes("layers") else ()),
         *(("loss",) if entry.takes_any_loss else ()),
-        *(of_estimate(foreign=foreign) if estimates(name, config) else ()),
+        *(of_estimate(foreign=foreign) if own.estimates(name, flatten(config)) else ()),
     )
 
 
