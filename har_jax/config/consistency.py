@@ -12,7 +12,9 @@ from har_jax.data.reading.decoding import CROPS
 from har_jax.data.reading.encoded import Reading
 from har_jax.data.reading.texts import Encoding
 from har_jax.data.sources import Kind
+from har_jax.estimation.groupings import GROUPINGS, READS
 from har_jax.estimation.noise_rate import leaves_nothing
+from har_jax.estimation.noises import NOISES
 from har_jax.linen.layers import FILTERS, TEXT_FILTERS
 from har_jax.methods import Entry, mentornet
 from har_jax.methods.shared.branches import can_branch
@@ -26,6 +28,7 @@ NO_META = (
     "config.data.meta_size, such as 100, where the noise is made by config.data.noise, or give "
     "some as a split called meta, which a folder, a table or lists can have"
 )
+_PLAIN = (("groups", "given"), ("noise", "error"))  # which read neither probabilities nor features
 _HAS_SPLITS = ("folder", "csv", "list")  # of a person's own
 
 
@@ -33,6 +36,12 @@ def reads(network: Callable[..., Any]) -> Kind:
     """What a network reads: ``images`` or ``texts``."""
     kind: Kind = getattr(network, "reads", "images")
     return kind
+
+
+def estimated_from(groups: str, noise: str) -> frozenset[str]:
+    """What groups and noise are made from, of :data:`har_jax.estimation.groupings.READS`."""
+    of = lambda choice: {parameter.name for parameter in parameters(choice)}
+    return READS & (of(GROUPINGS[groups]) | of(NOISES[noise]))
 
 
 def check(flat: Mapping[str, Any]) -> None:
@@ -220,3 +229,23 @@ def _check_estimation(flat: Mapping[str, Any]) -> None:
             f"config.{one}={flat[one]!r} is not read with config.{other}={flat[other]!r}: remove "
             "one of the two"
         )
+    if not any(own.estimates(name, flat) for name in flat["methods"]):
+        return
+    reads_of = {
+        key: estimated_from(*(flat[f"estimate.{k}"] if k == key else plain for k, plain in _PLAIN))
+        for key, _ in _PLAIN
+    }
+    foreign = flat["estimate.probabilities"] is not None
+    for key, reads in reads_of.items():
+        said = f"config.estimate.{key}={flat[f'estimate.{key}']!r}"
+        if "probabilities" in reads and flat["pretrain.folds"] is None and not foreign:
+            raise ConfigError(
+                f"{said} reads what models say of all training examples that did not see them: set "
+                "config.pretrain.folds, such as 2, or config.estimate.probabilities"
+            )
+        if "features" in reads and foreign:
+            raise ConfigError(
+                f"{said} reads the features of pre-trained networks, and config."
+                f"estimate.probabilities={flat['estimate.probabilities']!r} takes their place: remove "
+                "one of the two"
+            )

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from har_jax.config import sections
 from har_jax.data.corruption import IMBALANCES, NOISES
 from har_jax.data.sources import SOURCES
+from har_jax.estimation.groupings import GROUPINGS
+from har_jax.estimation.noises import NOISES as NOISES_SHOWN
 from har_jax.linen.layers import FILTERS
 from har_jax.losses import LOSSES
 from har_jax.methods import METHODS, Entry, StepOptions
@@ -129,7 +131,13 @@ SECTIONS: Mapping[str, Section] = {
         ),
     ),
     "pretrain": Section(options(sections.Pretrain)),
-    "estimate": Section(options(sections.Estimate)),
+    "estimate": Section(
+        options(sections.Estimate),
+        (
+            Selector("groups", GROUPINGS, "given", "training examples that share a tau"),
+            Selector("noise", NOISES_SHOWN, "error", "that an example shows, of which I is a mean"),
+        ),
+    ),
     "train": Section(options(sections.Train)),
     "regularizer": _of_methods(_SHARED)._replace(
         selectors=(

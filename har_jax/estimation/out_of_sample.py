@@ -1,23 +1,20 @@
-"""What is said of training examples by models that did not see them, and the noise it shows."""
+"""What is said of training examples by models that did not see them."""
 
 import dataclasses
 import pathlib
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from har_jax.data.examples import DataError
-from har_jax.strength import GroupStatistics, group_statistics
 from har_jax.system.files import read_array
 from har_jax.system.terminal import some
 
 _LEAST = 1e-9  # which a probability of 0 counts as in a loss
-_FEW, _MANY = 10, 100  # examples
+_FEW = 10  # examples
 _CONFUSED = 0.9  # the share of a class that is predicted as one other that is worth a word
-_KEPT_DOWN = 0.8  # the share of the largest strength that is worth a word
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,109 +35,13 @@ class OutOfSample:
     loss: Float[np.ndarray, " m"]
     confidence: Float[np.ndarray, " m"] | None = None
 
-
-class Estimates(NamedTuple):
-    """The statistics of every group, and those of every fold by itself.
-
-    Attributes:
-      pooled: From all folds.
-      folds: From each; only one where there is one.
-    """
-
-    pooled: GroupStatistics
-    folds: tuple[GroupStatistics, ...]
-
-
-def estimate(
-    said: OutOfSample,
-    labels: Int[np.ndarray, " n"],
-    groups: Int[np.ndarray, " n"],
-    names: Sequence[str],
-    smoothing: float | None,
-) -> Estimates:
-    """Estimates the noise and the frequency of every group.
-
-    Args:
-      said: Of some or all of the n training examples.
-      labels: As trained on.
-      groups: In ``[0, G)``.
-      names: ``G``, of the groups.
-      smoothing: As :func:`har_jax.group_statistics` takes it; folds by themselves are not smoothed.
-
-    Warns:
-      UserWarning: if a model errs as often as one that always names the most frequent class, if
-        a small group keeps the strengths of all others down, and as
-        :func:`har_jax.group_statistics` does.
-    """
-    read = said.prediction >= 0
-    index, fold = said.index[read], said.fold[read]
-    wrong = said.prediction[read] != labels[index]
-    ids = np.arange(len(names))
-    pooled = group_statistics(groups, groups[index], wrong, ids=ids, smoothing=smoothing)
-    _warn_of_guessing(labels, labels[index], said.prediction[read])
-    _warn_of_small_groups(pooled, names)
-    with warnings.catch_warnings():
-        # Of small groups: what holds for all folds is told above.
-        warnings.filterwarnings("ignore", r"groups \[.*\] have no (training|validation) example")
-        folds = tuple(
-            group_statistics(groups, groups[index[fold == part]], wrong[fold == part], ids=ids)
-            for part in np.unique(fold)
-        )
-    return Estimates(pooled, folds)
-
-
-def _warn_of_guessing(labels: np.ndarray, own: np.ndarray, predictions: np.ndarray) -> None:
-    """Warns if predictions agree with the labels no more than if they had nothing to do with them.
-
-    Args:
-      labels: Of the training set.
-      own: Of what was predicted.
-      predictions: As many.
-    """
-    share = float(np.mean(own != predictions))
-    guessing = 1 - float(np.bincount(labels).max()) / len(labels)
-    count = max(own.max(), predictions.max()) + 1
-    shares = [np.bincount(ids, minlength=count) / len(ids) for ids in (own, predictions)]
-    chance = 1 - float(np.sum(np.prod(shares, axis=0)))  # of the same rows in any order
-    least = chance - 3 * float(np.sqrt(chance * (1 - chance) / len(own)))
-    if share >= guessing:
-        than = f"by always naming the most frequent class {100 * guessing:.0f}%"
-    elif len(own) >= _MANY and share > least:
-        than = f"in a random order {100 * chance:.0f}%"
-    else:
-        return
-    warnings.warn(
-        f"of what was held out {100 * share:.0f}% is predicted wrongly, and {than} would be: what "
-        "is found of noise means little; train the models longer (config.pretrain.epochs), or with "
-        "another learning rate, or take better probabilities, whose rows are in the order of "
-        "labels.npy",
-        stacklevel=3,
-    )
-
-
-def _warn_of_small_groups(statistics: GroupStatistics, names: Sequence[str]) -> None:
-    """Warns where the largest tau, by which all are scaled, is that of groups of few examples."""
-    small = (statistics.count > 0) & (statistics.count < _FEW)
-    others = statistics.tau[~small].max(initial=0.0)
-    leading = np.flatnonzero(small & (statistics.tau > others / _KEPT_DOWN))
-    if others == 0 or not len(leading):
-        return
-    leading = leading[np.argsort(-statistics.tau[leading], kind="stable")]
-    wrong = np.nan_to_num(statistics.observed_error) * statistics.validation_count
-    shown = ", ".join(
-        f"{names[group]!r} ({statistics.count[group]} examples, of "
-        f"{statistics.validation_count[group]} held out "
-        f"{wrong[group]:.0f} wrong)"
-        for group in leading[:3]
-    )
-    more = f" and {len(leading) - 3} more" if len(leading) > 3 else ""
-    warnings.warn(
-        f"small groups keep the strengths of all others down: {shown}{more}, have the largest tau, "
-        "so that none of the others gets more than "
-        f"{100 * others / statistics.tau.max():.0f}% of config.regularizer.strength: join them "
-        "with others, leave them out, or raise that strength",
-        stacklevel=3,
-    )
+    def of_all(self, count: int) -> tuple[Int[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+        """The prediction and the fold of each of n training examples, -1 where nothing is said."""
+        read = self.prediction >= 0
+        prediction, fold = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
+        prediction[self.index[read]] = self.prediction[read]
+        fold[self.index[read]] = self.fold[read]
+        return prediction, fold
 
 
 def warn_of_confusion(
@@ -232,9 +133,3 @@ def from_probabilities(
     prediction = rows.argmax(axis=1).astype(np.int32)
     fold = np.zeros(len(index), np.int32)
     return OutOfSample(index, fold, prediction, loss, confidence=rows.max(axis=1))
-
-
-def by_fold(estimates: Estimates) -> dict[str, np.ndarray]:
-    """``[F, G]``: the observed error, its standard error, and the examples counted."""
-    names = ("observed_error", "standard_error", "validation_count")
-    return {name: np.stack([getattr(fold, name) for fold in estimates.folds]) for name in names}

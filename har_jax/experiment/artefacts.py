@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import itertools
+import json
 import os
 import pathlib
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from har_jax.config.consistency import NO_META
 from har_jax.config.defaults import flatten
 from har_jax.data import DataError, ReversedBatches, TrainingData
 from har_jax.estimation.cross_validation import Selection
+from har_jax.estimation.estimate import Estimated
 from har_jax.estimation.noise_rate import leaves_nothing, noise_rate
 from har_jax.estimation.out_of_sample import OutOfSample, from_probabilities
 from har_jax.experiment import fingerprints
@@ -27,7 +29,7 @@ from har_jax.experiment.workdir import StageError, StageFolder
 from har_jax.methods import Method, Setting
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
-from har_jax.system.files import damaged, read_array, read_arrays, write_arrays
+from har_jax.system.files import damaged, read_array, read_arrays, write_arrays, write_json
 from har_jax.system.processes import is_first
 from har_jax.train.feed import Beside
 
@@ -141,12 +143,18 @@ class Artefacts:
     def _foreign_file(self, key: str) -> pathlib.Path:
         return pathlib.Path(os.path.expanduser(self.config.estimate[key]))
 
-    def statistics(self) -> GroupStatistics:
-        """Of every group, as the estimate left them."""
-        path = self.estimate.path / "statistics.npz"
+    def estimated(self) -> Estimated:
+        """What the estimate found."""
+        path = self.estimate.path
         try:
-            return GroupStatistics(**read_arrays(path))
-        except TypeError as error:  # of a version that knew other columns
+            told = json.loads((path / "neighbourhoods.json").read_text())
+            return Estimated(
+                GroupStatistics(**read_arrays(path / "statistics.npz")),
+                names=tuple(told["names"]),
+                temperatures=told["temperatures"],
+                **read_arrays(path / "examples.npz"),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:  # of a version of other columns
             raise damaged(path, error) from error
 
     def probabilities(self) -> np.ndarray:
@@ -168,7 +176,7 @@ class Artefacts:
         setting = Setting(
             labels=_read_only(self.data.train.labels),
             groups=_read_only(self.data.train.group_ids()),
-            statistics=self.statistics() if self.estimates_for(name) else None,
+            **self._known_of_examples(name),
             probabilities=None if entry.labels is None else self.probabilities(),
             seed=seeds.derive(config.seed, "strength"),
         )
@@ -200,6 +208,13 @@ class Artefacts:
         strength = np.zeros(len(labels)) if strength is None else strength
         meta = len(beside["meta"].data["labels"]) if "meta" in beside else 0
         return Trained(method, state, strength, labels, known.get("noise_rate"), selection, meta)
+
+    def _known_of_examples(self, name: str) -> dict[str, np.ndarray]:
+        """I, q and tau of every training example, for a method that needs them."""
+        if not self.estimates_for(name):
+            return {}
+        found = self.estimated()
+        return {key: _read_only(getattr(found, key)) for key in ("noise", "frequency", "tau")}
 
     def need_meta(self) -> None:
         """Raises :class:`DataError` if a method learns from clean labels, and there are none."""
@@ -257,6 +272,16 @@ def _read_only(array: np.ndarray) -> np.ndarray:
     copy = array.copy()
     copy.setflags(write=False)
     return copy
+
+
+def save(folder: pathlib.Path, estimated: Estimated) -> None:
+    """Writes what :meth:`Artefacts.estimated` reads."""
+    of_examples = ("shown", "group", "noise", "frequency", "tau")
+    write(folder / "examples.npz", **{name: getattr(estimated, name) for name in of_examples})
+    write(folder / "statistics.npz", **dataclasses.asdict(estimated.statistics))
+    if is_first():
+        told = {"names": estimated.names, "temperatures": dict(estimated.temperatures)}
+        write_json(folder / "neighbourhoods.json", told)
 
 
 def write(path: pathlib.Path, **arrays: np.ndarray) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from ml_collections import config_dict
@@ -12,6 +13,7 @@ from har_jax.data.apart import Parts
 from har_jax.estimation.held_out import held_out_parts
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.experiment.trainer import Trainer
+from har_jax.methods import Method
 from har_jax.system import seeds
 from har_jax.system.files import write_array, write_arrays
 from har_jax.system.processes import is_first
@@ -90,13 +92,31 @@ def predict_unseen(
       schedule_epochs: As :func:`har_jax.experiment.build.make_method` takes it.
       probabilities: Whether to return those of all classes.
     """
+    method, state = plain_run(
+        trainer, fitted, folder, epochs, title, schedule_epochs=schedule_epochs
+    )
+    (result,) = trainer.evaluate(title, method, state, unseen, probabilities=probabilities)
+    return result
+
+
+def plain_run(
+    trainer: Trainer,
+    fitted: Examples,
+    folder: pathlib.Path,
+    epochs: float,
+    title: str,
+    *,
+    schedule_epochs: float | None = None,
+) -> tuple[Method, Any]:
+    """A plain method and its state after training, restored where that is done.
+
+    Args: As of :func:`predict_unseen`.
+    """
     method = trainer.make_method(
         "erm", fitted.labels, epochs, schedule_epochs=schedule_epochs, reweighting=False
     )
     arrays = {"inputs": fitted.inputs, "labels": fitted.labels}
-    state = trainer.fit(method, arrays, folder, epochs, title=title)
-    (result,) = trainer.evaluate(title, method, state, unseen, probabilities=probabilities)
-    return result
+    return method, trainer.fit(method, arrays, folder, epochs, title=title)
 
 
 def joined(

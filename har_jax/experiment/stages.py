@@ -3,9 +3,11 @@
 import dataclasses
 
 from har_jax.config.defaults import flatten
-from har_jax.estimation.out_of_sample import by_fold, estimate, warn_of_confusion
-from har_jax.experiment.artefacts import Artefacts, write
+from har_jax.estimation.estimate import errors_by_group
+from har_jax.estimation.out_of_sample import warn_of_confusion
+from har_jax.experiment.artefacts import Artefacts, save, write
 from har_jax.experiment.build import make_filter
+from har_jax.experiment.estimating import estimate_of
 from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.report.given import given, given_by_selection, read_given
@@ -13,6 +15,7 @@ from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
 from har_jax.report.table import format_table
+from har_jax.strength import GroupStatistics
 from har_jax.system import interruption
 from har_jax.system.files import read_arrays, write_json, write_text
 from har_jax.system.processes import is_first
@@ -25,13 +28,16 @@ def run_estimate(artefacts: Artefacts) -> None:
     """Turns what was predicted out of sample into the statistics of every group."""
     data, said = artefacts.data, artefacts.out_of_sample()
     assert said is not None  # this stage is of methods that need it
-    train = data.train
-    warn_of_confusion(said, train.labels, data.class_names, foreign=artefacts.foreign)
-    names, smoothing = data.group_names, artefacts.config.estimate.smoothing
-    estimates = estimate(said, train.labels, train.group_ids(), names, smoothing)
+    labels, groups = data.train.labels, data.train.group_ids()
+    warn_of_confusion(said, labels, data.class_names, foreign=artefacts.foreign)
+    errors, folds = errors_by_group(said, labels, groups, len(data.group_names))
+    estimated = estimate_of(
+        artefacts.trainer, said, artefacts.probabilities, artefacts.pretrain.path
+    )
     folder = artefacts.estimate.path
-    write(folder / "statistics.npz", **dataclasses.asdict(estimates.pooled))
-    write(folder / "folds.npz", **by_fold(estimates))
+    write(folder / "errors.npz", **dataclasses.asdict(errors))
+    write(folder / "folds.npz", **folds)
+    save(folder, estimated)
 
 
 def run_start(artefacts: Artefacts) -> None:
@@ -80,18 +86,20 @@ def run_report(artefacts: Artefacts) -> None:
     if not is_first():
         return
     folders = {name: folder.path for name, folder in artefacts.train.items()}
-    statistics = folds = None
+    estimated = errors = folds = None
     if artefacts.estimates:
         if not artefacts.foreign:
             pretrained = folders_of(artefacts.config, artefacts.pretrain.path)
             folders = {**{path.name: path for path in pretrained}, **folders}
-        statistics = artefacts.statistics()
+        estimated = artefacts.estimated()
+        errors = GroupStatistics(**read_arrays(artefacts.estimate.path / "errors.npz"))
         folds = read_arrays(artefacts.estimate.path / "folds.npz")
     inputs = Inputs(
         config={**flatten(artefacts.config), "devices": artefacts.trainer.mesh.size},
         data=artefacts.data,
         held_out=artefacts.out_of_sample(),
-        statistics=statistics,
+        estimated=estimated,
+        errors=errors,
         folds=folds,
         evaluations={
             name: read_arrays(folder.path / "evaluation.npz")

@@ -10,9 +10,12 @@ import numpy as np
 from jaxtyping import Bool
 
 from har_jax.data.protocol import TrainingData
+from har_jax.estimation.estimate import Estimated
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.report.given import lines as told
 from har_jax.report.long_tail import long_tail
+from har_jax.report.neighbourhoods import described
+from har_jax.report.neighbourhoods import told as of_neighbourhoods
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.train.peaks import STANDS_OUT
@@ -29,9 +32,10 @@ class Inputs:
       data: What was trained on.
       held_out: What pre-trained models said of what they did not see; None where no method
         needed it.
-      statistics: Of every group; None where no method needed them.
+      estimated: Of the training examples and their neighbourhoods; None where no method needed it.
+      errors: How often labels of each group are contradicted out of sample; None as well.
       folds: ``observed_error``, ``standard_error`` and ``validation_count`` of every group,
-        ``[F, G]``, as each fold has them; None where there are no statistics.
+        ``[F, G]``, as each fold has them; None as well.
       evaluations: By method: ``strength`` of every training example, and ``loss`` and
         ``prediction`` of every ``train_`` and ``test_`` example; ``top5`` of test examples, and
         ``prediction`` and ``top5`` of those of other test sets.
@@ -42,7 +46,8 @@ class Inputs:
     config: Mapping[str, Any]
     data: TrainingData
     held_out: OutOfSample | None
-    statistics: GroupStatistics | None
+    estimated: Estimated | None
+    errors: GroupStatistics | None
     folds: Mapping[str, np.ndarray] | None
     evaluations: Mapping[str, Mapping[str, np.ndarray]]
     given: Mapping[str, Mapping[str, Any]]
@@ -56,7 +61,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     alike; groups without test examples are left out, and have null as their own. Of classes,
     which groups may be or not, there is what :func:`har_jax.report.long_tail.long_tail` says.
     """
-    data, statistics = inputs.data, inputs.statistics
+    data = inputs.data
     count = len(data.group_names)
     rows_of = {
         split: _rows_by_group(examples.group_ids(), count)
@@ -75,7 +80,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                 "rare": index in rare,
                 "n": len(in_train),
                 "mislabelled": int(np.sum(flipped[in_train])),
-                **_estimates(statistics, inputs.folds, index),
+                **_estimates(inputs, index, in_train),
                 "test_n": len(in_test),
                 "methods": {
                     method: {
@@ -121,6 +126,9 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         },
         "given": {method: dict(told) for method, told in inputs.given.items()},
         "groups": groups,
+        "neighbourhoods": None
+        if inputs.estimated is None
+        else described(config, data, inputs.estimated),
         "means": {
             method: {
                 part: {
@@ -164,7 +172,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     ]
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
-    lines += told(results["given"])
+    lines += [*told(results["given"]), *of_neighbourhoods(results)]
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
         f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"
@@ -190,11 +198,10 @@ def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
     }
 
 
-def _estimates(
-    statistics: GroupStatistics | None, folds: Mapping[str, np.ndarray] | None, group: int
-) -> dict[str, Any]:
+def _estimates(inputs: Inputs, group: int, members: np.ndarray) -> dict[str, Any]:
     names = ("validation_n", "validation_error", "validation_standard_error")
-    if statistics is None or folds is None:
+    estimated, errors, folds = inputs.estimated, inputs.errors, inputs.folds
+    if estimated is None or errors is None or folds is None:
         return {**dict.fromkeys(names), "folds": [], "noise": None, "tau": None}
     counted = lambda n, error, standard_error: {
         names[0]: int(n),
@@ -204,10 +211,10 @@ def _estimates(
     columns = ("validation_count", "observed_error", "standard_error")
     parts = zip(*(folds[column] for column in columns), strict=True)
     return {
-        **counted(*(getattr(statistics, column)[group] for column in columns)),
+        **counted(*(getattr(errors, column)[group] for column in columns)),
         "folds": [counted(*(column[group] for column in part)) for part in parts],
-        "noise": float(statistics.error[group]),
-        "tau": float(statistics.tau[group]),
+        "noise": _mean(estimated.noise[members]),
+        "tau": _mean(estimated.tau[members]),
     }
 
 

@@ -10,7 +10,6 @@ from har_jax.losses import Loss
 from har_jax.methods.shared.method import Method
 from har_jax.methods.shared.selecting import CrossValidation
 from har_jax.options import parameters
-from har_jax.strength import GroupStatistics
 
 FACTS = (
     "layers",
@@ -40,17 +39,22 @@ class Setting(NamedTuple):
     Attributes:
       labels: ``[n]``.
       groups: ``[n]``.
-      statistics: Of every group; None for methods that do not need them.
       probabilities: ``[n, K]``, out of sample, rows of NaN where nothing is known; None for methods
         that do not need them.
       seed: For what is drawn.
+      noise: ``[n]``, I of the neighbourhood of each; as the next two, None for methods that do not
+        need what is estimated.
+      frequency: ``[n]``, q.
+      tau: ``[n]``, :math:`I^{3/5} / q^{2/5}`.
     """
 
     labels: Int[np.ndarray, " n"]
     groups: Int[np.ndarray, " n"]
-    statistics: GroupStatistics | None
     probabilities: Float[np.ndarray, "n K"] | None
     seed: int
+    noise: Float[np.ndarray, " n"] | None = None
+    frequency: Float[np.ndarray, " n"] | None = None
+    tau: Float[np.ndarray, " n"] | None = None
 
 
 class Entry(NamedTuple):

@@ -22,10 +22,9 @@ def constant(
 
 
 def adaptive(setting: Setting, *, strength: Maximum = 0.1) -> Float[np.ndarray, " n"]:
-    """By the noise and the frequency of each example's group."""
-    assert setting.statistics is not None
-    by_group = scale_to_maximum(setting.statistics.tau, strength)
-    return setting.statistics.per_example(by_group, setting.groups)
+    """By the noise and the frequency of each example's neighbourhood."""
+    assert setting.tau is not None
+    return scale_to_maximum(setting.tau, strength)
 
 
 def at_random(setting: Setting, *, strength: Maximum = 0.1) -> Float[np.ndarray, " n"]:

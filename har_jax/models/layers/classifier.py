@@ -1,10 +1,12 @@
 """The last layer of a network: logits that are linear in its features, or go by angles alone."""
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.extend.core import get_opaque_trace_state
 from jaxtyping import Array, Float
 
 from har_jax.options import Option
@@ -76,6 +78,34 @@ class CosineClassifier(nn.Module):
         wide = at_least_float32(self.dtype or features.dtype)
         cosines = _unit(features.astype(wide), axis=-1) @ _unit(kernel.astype(wide), axis=0)
         return self.scale * cosines
+
+
+def features_of(
+    predict: Callable[[Mapping[str, Any], Array], Float[Array, "B K"]],
+) -> Callable[[Mapping[str, Any], Array], Float[Array, "B F"]]:
+    """What a network's last layer takes: the input of its last ``nn.Dense`` or cosine classifier.
+
+    Of a network that calls none, or only inside of a JAX transformation, it is the logits.
+
+    Args:
+      predict: ``(variables, inputs) -> logits``.
+    """
+
+    def fun(variables: Mapping[str, Any], inputs: Array) -> Float[Array, "B F"]:
+        here, found = get_opaque_trace_state(convention="flax"), []
+
+        def intercept(next_fun, args, kwargs, context):
+            dense = isinstance(context.module, (nn.Dense, CosineClassifier))
+            outside = get_opaque_trace_state(convention="flax") == here
+            if dense and outside and context.method_name == "__call__" and args[0].ndim == 2:
+                found.append(args[0])
+            return next_fun(*args, **kwargs)
+
+        with nn.intercept_methods(intercept):
+            logits = predict(variables, inputs)
+        return found[-1] if found else logits
+
+    return fun
 
 
 def _unit(vectors: Float[Array, "m n"], axis: int) -> Float[Array, "m n"]:

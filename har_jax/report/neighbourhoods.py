@@ -1,0 +1,84 @@
+"""What was estimated of neighbourhoods: their noise, and whether it differs by more than chance."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy import stats
+
+from har_jax.data.protocol import TrainingData
+from har_jax.estimation.estimate import Estimated
+from har_jax.strength import adaptation
+
+
+def described(
+    config: Mapping[str, Any], data: TrainingData, estimated: Estimated
+) -> dict[str, Any]:
+    """Numbers for ``results.json``.
+
+    ``groups`` and ``noise`` as the config names them; ``temperatures`` of each fold's
+    probabilities; ``adaptation``, as :class:`har_jax.strength.Adaptation` has it, and whether
+    it ``is_needed``; ``recovered``, where wrong labels are known, Spearman's rank correlation of I
+    with the share of them, both as means over a class, ``by_label`` and ``by_true_class``; and
+    ``rows``, one for each neighbourhood that has a name.
+    """
+    s, flipped = estimated.statistics, data.flipped
+    found = adaptation(s, int(np.sum(~np.isnan(estimated.shown))))
+    mislabelled = np.zeros(len(s.groups))
+    np.add.at(mislabelled, estimated.group, flipped)
+    plain = lambda value: None if np.isnan(value) else float(value)
+    return {
+        "groups": config["estimate.groups"],
+        "noise": config["estimate.noise"],
+        "temperatures": dict(estimated.temperatures),
+        "adaptation": {**found._asdict(), "is_needed": found.is_needed},
+        "recovered": {
+            "by_label": _recovered(estimated.noise, flipped, data.train.labels),
+            "by_true_class": _recovered(estimated.noise, flipped, data.clean_labels),
+        }
+        if np.any(flipped)
+        else None,
+        "rows": [
+            {
+                "name": name,
+                "n": float(s.count[k]),
+                "mislabelled": int(mislabelled[k]),
+                "validation_n": float(s.validation_count[k]),
+                "observed": plain(s.observed_error[k]),
+                "standard_error": plain(s.standard_error[k]),
+                "noise": float(s.error[k]),
+                "frequency": float(s.frequency[k]),
+                "tau": float(s.tau[k]),
+            }
+            for k, name in enumerate(estimated.names)
+        ],
+    }
+
+
+def told(results: Mapping[str, Any]) -> list[str]:
+    """Whether HAR had anything to adapt to, in a sentence; none where nothing was estimated."""
+    if (found := results["neighbourhoods"]) is None:
+        return []
+    a = found["adaptation"]
+    spread = (
+        f"tau differs from example to example by {100 * a['spread']:.0f}% of its mean, and by "
+        f"{100 * a['standard_error']:.0f}% where all neighbourhoods are alike"
+    )
+    if a["is_needed"]:
+        return [f"{spread}: there is something to adapt to"]
+    return [
+        f"{spread}: there is nothing to adapt to that shows, and uniform regularization is as good"
+    ]
+
+
+def _recovered(
+    noise: Float[np.ndarray, " n"], flipped: Bool[np.ndarray, " n"], classes: Int[np.ndarray, " n"]
+) -> float | None:
+    """Spearman's correlation over classes; None of fewer than three, or of constants."""
+    present, index = np.unique(classes, return_inverse=True)
+    counts = np.bincount(index)
+    shares = [np.bincount(index, values) / counts for values in (noise, flipped)]
+    if len(present) < 3 or any(np.ptp(share) == 0 for share in shares):
+        return None
+    return float(stats.spearmanr(*shares).statistic)
