@@ -45,6 +45,21 @@ def _digits_step():
     return config
 
 
+def _digits_one_sided():
+    """3 called 8 and 4 called 9, and not the reverse."""
+    config = digits.get_config()
+    config.data.noise.kind = "asymmetric"
+    config.data.noise.groups = config.data.noise.rate = None
+    config.data.noise.flips = ((3, 8, 0.4), (4, 9, 0.4))
+    return config
+
+
+def _imdb_small():
+    config = recipes.imdb()
+    recipes.shrink(config)
+    return config
+
+
 def _cifar10_small_longtail():
     config = recipes.long_tailed(10, ratio=100)
     recipes.shrink(config)
@@ -54,10 +69,12 @@ def _cifar10_small_longtail():
 _CONFIGS = {
     "digits": digits.get_config,
     "digits_step": _digits_step,
+    "digits_one_sided": _digits_one_sided,
+    "imdb_small": _imdb_small,
     "cifar10_small": _cifar10_small,
     "cifar10_small_longtail": _cifar10_small_longtail,
 }
-_SHARED = ("pretrain", "estimate", "start")  # made once a seed, by the first that does
+_SHARED = ("pretrain", "start")  # made once a seed, by the first that does
 
 _DATA = flags.DEFINE_enum("data", "digits", list(_CONFIGS), "What is trained on.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Of TFDS.")
