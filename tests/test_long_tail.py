@@ -46,7 +46,8 @@ def inputs_of(counts, tested, methods=METHODS, *, groups=None, noisy=(), rare=()
             examples(labels), labels, examples(test_labels), names, of_groups, noisy, rare, *others
         ),
         held_out=None,
-        statistics=None,
+        estimated=None,
+        errors=None,
         folds=None,
         evaluations={method: evaluation() for method in methods},
         given={},

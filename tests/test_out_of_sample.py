@@ -10,10 +10,11 @@ import scipy.stats
 from har_jax import config as har_config
 from har_jax.data import stratified_folds
 from har_jax.data.examples import DataError
+from har_jax.estimation.estimate import errors_by_group, estimate
+from har_jax.estimation.neighbourhoods import Groups
+from har_jax.estimation.noises import error
 from har_jax.estimation.out_of_sample import (
     OutOfSample,
-    by_fold,
-    estimate,
     from_probabilities,
     warn_of_confusion,
 )
@@ -42,6 +43,13 @@ def small(**changes):
     return config
 
 
+def by_label(said, labels, names, smoothing):
+    """The statistics of the labels' groups."""
+    prediction, _ = said.of_all(len(labels))
+    noise = error(prediction=prediction, labels=labels)
+    return estimate(Groups(labels, names), noise, smoothing, {}).statistics
+
+
 class TestFolds:
     def test_are_parts_with_their_share_of_each_class(self):
         labels = np.repeat([0, 1, 2], [30, 12, 6])
@@ -66,8 +74,7 @@ def test_estimates_are_pooled_and_by_fold():
     prediction = np.array([0, 1, 0, 0, 1, 0, -1, 2])  # -1: it could not be read
     order = np.random.default_rng(0).permutation(8)
     said = OutOfSample(order, fold[order], prediction[order], np.zeros(8))
-    estimates = estimate(said, LABELS, LABELS, names="abc", smoothing=0.0)
-    pooled, folds = estimates.pooled, by_fold(estimates)
+    pooled, folds = errors_by_group(said, LABELS, LABELS, 3)
     np.testing.assert_allclose(pooled.error, [1 / 4, 1 / 2, 0])
     beta = [
         scipy.stats.beta(1 + wrong, 1 + right).std() for wrong, right in ((1, 3), (1, 1), (0, 1))
@@ -89,9 +96,9 @@ def test_a_small_group_that_keeps_the_others_down_is_named():
     said = OutOfSample(np.arange(61), np.zeros(61, int), np.where(wrong, 9, labels), np.zeros(61))
     names = ("a", "b", "c", "rarity")
     with pytest.warns(UserWarning, match=r"'rarity' \(1 examples, of 1 held out 1 wrong\)") as told:
-        raw = estimate(said, labels, labels, names, smoothing=0.0).pooled
+        raw = by_label(said, labels, names, smoothing=0.0)
     with pytest.warns(UserWarning, match="small groups"):
-        shrunk = estimate(said, labels, labels, names, smoothing=None).pooled
+        shrunk = by_label(said, labels, names, smoothing=None)
     (message,) = [str(warning.message) for warning in told]
     assert f"more than {100 * raw.tau[:3].max() / raw.tau[3]:.0f}% of" in message
     assert shrunk.tau[:3].max() / shrunk.tau[3] > 2 * raw.tau[:3].max() / raw.tau[3]
@@ -278,10 +285,10 @@ def test_rows_in_another_order_are_told_of():
     labels = np.repeat(np.arange(12), 20)
     right = np.where(rng.random(240) < 0.1, rng.integers(0, 12, 240), labels)
     said = lambda prediction: OutOfSample(np.arange(240), np.zeros(240, int), prediction, None)
-    estimate(said(right), labels, labels, [*"abcdefghijkl"], 0.0)
+    errors_by_group(said(right), labels, labels, 12)
     for _ in range(20):
         with pytest.warns(UserWarning, match="is predicted wrongly, .* order of labels.npy"):
-            estimate(said(rng.permutation(right)), labels, labels, [*"abcdefghijkl"], 0.0)
+            errors_by_group(said(rng.permutation(right)), labels, labels, 12)
 
 
 def test_classes_that_are_taken_for_one_other_are_named():

@@ -11,6 +11,7 @@ import pytest
 
 from har_jax.data import Examples
 from har_jax.data.protocol import TrainingData
+from har_jax.estimation.estimate import Estimated
 from har_jax.methods import METHODS
 from har_jax.report import figures, styles
 from har_jax.report.comparison import FEW
@@ -41,7 +42,8 @@ def inputs():
         config={"seed": 0, "data.source": "digits", "data.evaluate_on": "test"},
         data=TrainingData(train, labels, test, ("a", "b", "c"), ("a", "b", "c"), (1,), (2,)),
         held_out=None,
-        statistics=None,
+        estimated=None,
+        errors=None,
         folds=None,
         evaluations={"erm": evaluation},
         given={},
@@ -98,6 +100,8 @@ def many(groups, methods=("erm", "har"), *, test=5, estimated=True):
             "seed": 0,
             "data.source": "csv",
             "data.evaluate_on": "test",
+            "estimate.groups": "given",
+            "estimate.noise": "error",
             "data.noise.groups": tuple((group, group + 1) for group in range(0, groups - 1, 2)),
         },
         data=TrainingData(
@@ -110,7 +114,19 @@ def many(groups, methods=("erm", "har"), *, test=5, estimated=True):
             tuple(range(0, groups, 2)),
         ),
         held_out=None,
-        statistics=statistics if estimated else None,
+        estimated=Estimated(
+            statistics,
+            names,
+            shown=np.full(len(labels), 0.5),
+            group=labels,
+            noise=statistics.error[labels],
+            frequency=statistics.frequency[labels],
+            tau=statistics.tau[labels],
+            temperatures={},
+        )
+        if estimated
+        else None,
+        errors=statistics if estimated else None,
         folds=folds if estimated else None,
         evaluations={method: evaluation() for method in methods},
         given={},

@@ -171,7 +171,8 @@ def test_strengths_of_the_methods_that_a_config_can_name():
     labels = np.array([0, 0, 0, 1])
     statistics = group_statistics(labels, np.array([0, 0, 1]), np.array([0, 1, 1]))
     regularizer = {"strength": 0.2, "uniform_strength": 0.03}
-    setting = Setting(labels, labels, statistics, probabilities=None, seed=0)
+    tau = statistics.per_example(statistics.tau, labels)
+    setting = Setting(labels, labels, probabilities=None, seed=0, tau=tau)
     strengths = {
         name: entry.strength and make(entry.strength, setting, chosen=regularizer)
         for name, entry in METHODS.items()

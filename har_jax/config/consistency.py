@@ -238,6 +238,7 @@ def _check_estimation(flat: Mapping[str, Any]) -> None:
     foreign = flat["estimate.probabilities"] is not None
     for key, reads in reads_of.items():
         said = f"config.estimate.{key}={flat[f'estimate.{key}']!r}"
+        theirs = f"config.estimate.probabilities={flat['estimate.probabilities']!r}"
         if "probabilities" in reads and flat["pretrain.folds"] is None and not foreign:
             raise ConfigError(
                 f"{said} reads what models say of all training examples that did not see them: set "
@@ -245,7 +246,6 @@ def _check_estimation(flat: Mapping[str, Any]) -> None:
             )
         if "features" in reads and foreign:
             raise ConfigError(
-                f"{said} reads the features of pre-trained networks, and config."
-                f"estimate.probabilities={flat['estimate.probabilities']!r} takes their place: remove "
-                "one of the two"
+                f"{said} reads the features of pre-trained networks, and {theirs} takes their "
+                "place: remove one of the two"
             )

@@ -61,8 +61,8 @@ def _units(examples: Examples) -> Int[np.ndarray, " n"]:
     groups = np.unique(examples.group_ids(), return_inverse=True)[1]
     if examples.content is None or not examples.has_equal:
         return groups
-    from scipy.sparse import coo_array  # type: ignore[import-untyped]
-    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
 
     contents = np.unique(examples.content, return_inverse=True)[1] + groups.max() + 1
     count = int(contents.max()) + 1

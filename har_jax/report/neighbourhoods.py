@@ -9,6 +9,7 @@ from scipy import stats
 
 from har_jax.data.protocol import TrainingData
 from har_jax.estimation.estimate import Estimated
+from har_jax.report.selection import MOST
 from har_jax.strength import adaptation
 
 
@@ -21,7 +22,7 @@ def described(
     probabilities; ``adaptation``, as :class:`har_jax.strength.Adaptation` has it, and whether
     it ``is_needed``; ``recovered``, where wrong labels are known, Spearman's rank correlation of I
     with the share of them, both as means over a class, ``by_label`` and ``by_true_class``; and
-    ``rows``, one for each neighbourhood that has a name.
+    ``rows``, one for each neighbourhood that has a name, unless these are the groups of the table.
     """
     s, flipped = estimated.statistics, data.flipped
     found = adaptation(s, int(np.sum(~np.isnan(estimated.shown))))
@@ -52,8 +53,38 @@ def described(
                 "tau": float(s.tau[k]),
             }
             for k, name in enumerate(estimated.names)
+            if config["estimate.groups"] != "given"
         ],
     }
+
+
+def table_of(results: Mapping[str, Any]) -> tuple[list[str], list[list[str]], int] | None:
+    """Neighbourhoods that are no groups of the data: a head, rows, and how many of these.
+
+    Those of the greatest tau first, and no more than can be looked at; None where there are none.
+    """
+    found = results["neighbourhoods"]
+    if found is None or not found["rows"]:
+        return None
+    flipped = found["recovered"] is not None
+    rows = sorted(found["rows"], key=lambda row: -row["tau"])[:MOST]
+    head = ["neighbourhood", "n", *(["mislabelled"] if flipped else []), "noise", "I", "tau"]
+    cells = [
+        [
+            row["name"],
+            f"{row['n']:.0f}",
+            *([str(row["mislabelled"])] if flipped else []),
+            "none" if row["observed"] is None else _percent(row["observed"], row["standard_error"]),
+            f"{100 * row['noise']:.1f}",
+            f"{row['tau']:.3f}",
+        ]
+        for row in rows
+    ]
+    return head, cells, len(cells)
+
+
+def _percent(share: float, standard_error: float) -> str:
+    return f"{100 * share:.1f} \N{PLUS-MINUS SIGN} {100 * standard_error:.1f}"
 
 
 def told(results: Mapping[str, Any]) -> list[str]:

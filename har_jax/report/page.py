@@ -18,6 +18,7 @@ from har_jax.report.comparison import (
     on_other_tests,
 )
 from har_jax.report.frequency import by_frequency
+from har_jax.report.neighbourhoods import table_of, told
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
@@ -53,9 +54,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         evaluated=_EVALUATED[inputs.config["data.evaluate_on"]],
         left_out=left_out,
         folds=_folds(results),
+        neighbourhoods=table_of(results),
+        adaptation=told(results),
         tail=tail,
         other_tests=_other_tests(results),
-        notes=notes(results),
+        notes=[note for note in notes(results) if note not in told(results)],
         data=_lines(results["data"]),
         config=_lines(results["config"]),
         figures={

@@ -1,5 +1,6 @@
 """The report as tables of plain text."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[lis
     methods = list(results["means"])
     regularized = [m for m in methods if results["means"][m]["all"]["strength"]]
     estimated = any(group["tau"] is not None for group in results["groups"])
-    smoothed = any(group["noise"] != group["validation_error"] for group in results["groups"])
+    smoothed = any(map(_is_smoothed, results["groups"]))
     corrupted = any(group["noisy"] or group["mislabelled"] for group in results["groups"])
     names = [
         "group",
@@ -56,6 +57,13 @@ def rows_of(results: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[lis
         row += [percent(results["means"][method][part]["test_accuracy"]) for method in methods]
         rows.append(row)
     return head, rows, len(results["groups"])
+
+
+def _is_smoothed(group: Mapping[str, Any]) -> bool:
+    noise, error = group["noise"], group["validation_error"]
+    if noise is None or error is None:
+        return noise is not error
+    return not math.isclose(noise, error)
 
 
 def fold_rows(results: Mapping[str, Any]) -> list[list[str]]:

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from har_jax.strength.scaling import noise_frequency_tau
 from har_jax.strength.statistics import GroupStatistics
@@ -64,5 +64,5 @@ def adaptation(statistics: GroupStatistics, validated: int) -> Adaptation:
     if groups < 2:
         return Adaptation(spread, chance, 1.0)
     freedom = groups - 1
-    by_chance = float(stats.chi2.sf(freedom * (spread / chance) ** 2, freedom))
+    by_chance = float(special.chdtrc(freedom, freedom * (spread / chance) ** 2))
     return Adaptation(spread, chance, by_chance)

@@ -16,8 +16,8 @@ from har_jax.options import Option
 Balanced = Annotated[
     bool,
     Option(
-        "whether probabilities are taken over the classes' means of them, as if all classes were "
-        "equally frequent"
+        "whether probabilities are divided by the labels' shares, as if all classes were equally "
+        "frequent"
     ),
 ]
 
@@ -51,8 +51,8 @@ def _of_all(
     known = ~np.isnan(probabilities).any(axis=1)
     said = np.eye(probabilities.shape[1])[labels]
     said[known] = probabilities[known]
-    if balanced:
-        prior = said[known].mean(axis=0)
-        weighted = said[known] / np.where(prior > 0, prior, 1)
+    if balanced:  # p(class | x) over p(class) is p(x | class), up to a factor
+        shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
+        weighted = said[known] / np.where(shares > 0, shares, 1)
         said[known] = weighted / weighted.sum(axis=1, keepdims=True)
     return said

@@ -83,9 +83,9 @@ class CosineClassifier(nn.Module):
 def features_of(
     predict: Callable[[Mapping[str, Any], Array], Float[Array, "B K"]],
 ) -> Callable[[Mapping[str, Any], Array], Float[Array, "B F"]]:
-    """What a network's last layer takes: the input of its last ``nn.Dense`` or cosine classifier.
+    """What a network's last layer takes: its last ``nn.Dense`` or cosine classifier of K outputs.
 
-    Of a network that calls none, or only inside of a JAX transformation, it is the logits.
+    Of a network that calls none of them, or only inside of a JAX transformation, it is the logits.
 
     Args:
       predict: ``(variables, inputs) -> logits``.
@@ -97,13 +97,15 @@ def features_of(
         def intercept(next_fun, args, kwargs, context):
             dense = isinstance(context.module, (nn.Dense, CosineClassifier))
             outside = get_opaque_trace_state(convention="flax") == here
-            if dense and outside and context.method_name == "__call__" and args[0].ndim == 2:
-                found.append(args[0])
-            return next_fun(*args, **kwargs)
+            output = next_fun(*args, **kwargs)
+            if dense and outside and context.method_name == "__call__":
+                found.append((args[0], output))
+            return output
 
         with nn.intercept_methods(intercept):
             logits = predict(variables, inputs)
-        return found[-1] if found else logits
+        of_classes = [taken for taken, made in found if made.shape == logits.shape]
+        return of_classes[-1] if of_classes else logits
 
     return fun
 
