@@ -40,6 +40,14 @@ class Data:
         str | None,
         Option("of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets", place=True),
     ] = None
+    labels: Annotated[
+        str | None,
+        Option(
+            "a file of ids and labels, .csv or .npz, which take the place of the training set's "
+            "own; these count as true, as they do where noise is made",
+            place=True,
+        ),
+    ] = None
     on_leak: Annotated[
         OnLeak, Option("what to do with training examples that are tested on too")
     ] = "stop"
