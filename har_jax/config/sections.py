@@ -43,8 +43,8 @@ class Data:
     labels: Annotated[
         str | None,
         Option(
-            "a file of ids and labels, .csv or .npz, which take the place of the training set's "
-            "own; these count as true, as they do where noise is made",
+            "a file of labels by id, .csv, .npz or .npy, in place of the training set's own, which "
+            "count as true; see docs/labels.md",
             place=True,
         ),
     ] = None

@@ -1,5 +1,6 @@
 """Labels from a file in the place of a training set's own, which stay known as true."""
 
+import collections
 import dataclasses
 import warnings
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,8 @@ import numpy as np
 from har_jax.data.examples import DataError, Dataset, Examples
 from har_jax.data.label_files import KEY, LabelFile
 from har_jax.data.reading.encoded import ImageFiles
+
+_MANY = 100  # examples
 
 
 def ids_of(examples: Examples) -> Sequence[str] | None:
@@ -84,12 +87,12 @@ def _known(examples: Examples) -> Sequence[str]:
 
 def _refuse_doubles(train: Examples, ids: Sequence[str], source: str) -> None:
     """That an id is that of one example; a path may be there twice, being of one file."""
-    unique, counts = np.unique(np.array(ids, object), return_counts=True)
-    if train.ids is not None and np.any(counts > 1):
-        row = int(np.argmax(counts))
+    (id, count), *_ = collections.Counter(ids).most_common(1)
+    if train.ids is not None and (count > 1 or "" in ids):
+        count, id = (ids.count(""), "") if "" in ids else (count, id)
         raise DataError(
-            f"config.{KEY} is joined on ids, and {counts[row]} training examples of {source} have "
-            f"the id {str(unique[row])!r}: give each its own"
+            f"config.{KEY} is joined on ids, and {count} training examples of {source} have the id "
+            f"{id!r}: give each its own"
         )
 
 
@@ -99,7 +102,8 @@ def _compare(given: np.ndarray, own: np.ndarray, file: LabelFile, said: str) -> 
               for labels in (given, own)]  # fmt: skip
     chance = float(np.sum(np.prod(shares, axis=0)))
     agreeing = float(np.mean(given == own))
-    if chance == 1 or agreeing > chance + 3 * float(np.sqrt(chance * (1 - chance) / len(own))):
+    spread = float(np.sqrt(chance * (1 - chance) / len(own)))
+    if chance == 1 or agreeing > chance + (3 * spread if len(own) >= _MANY else 0):
         return
     told = (
         f"{said}: {100 * agreeing:.0f}% of the labels are the source's own, and in a random order "

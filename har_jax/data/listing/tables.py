@@ -17,14 +17,16 @@ from har_jax.data.listing.listing import Listing
 from har_jax.data.listing.split_names import SPELLINGS, assign_splits, split_of
 from har_jax.system.terminal import some
 
-_READ = ("path", "text", "label", "group", "split")
-_MAY_BE_EMPTY = ("text", "label")
+_READ = ("path", "text", "label", "group", "split", "id")
+_MAY_BE_EMPTY = ("text", "label", "id")
 
 _Cells = dict[str, dict[str, list[Any]]]
 
 
 def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
     """Lists a CSV file with columns ``path`` or ``text``, ``label``, perhaps ``group``, ``split``.
+
+    Texts may have a column ``id``, by which labels of a file are joined; images have their paths.
 
     Args:
       table: The file, in UTF-8, whose first line names the columns.
@@ -77,6 +79,7 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
         labels=by_split["label"],
         groups=by_split.get("group"),
         lines=by_split["line"],
+        ids=by_split.get("id"),
         found=found.counted(
             {
                 f"left out: columns ({some(list(unread))})": len(unread),
@@ -127,10 +130,11 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
     """Which column has what is read."""
     names = [name.strip().lower() for name in written]
     shown = some(list(map(repr, written))) or "none"
-    for name in _READ:
+    item = "path" if "path" in names else "text"
+    wanted = [name for name in _READ if name != "id" or item == "text"]
+    for name in wanted:
         if names.count(name) > 1:
             raise DataError(f"{table} has several columns called {name}: {shown}; leave one")
-    item = "path" if "path" in names else "text"
     if missing := [name for name in (item, "label") if name not in names]:
         if item in missing:
             missing[missing.index(item)] = "path (or text)"
@@ -138,7 +142,7 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
             f"{table} has the columns {shown}, and lacks {' and '.join(missing)}: its first line "
             "has to name its columns so"
         )
-    read = {name: names.index(name) for name in _READ if name in names and name != "text"}
+    read = {name: names.index(name) for name in wanted if name in names and name != "text"}
     if item == "text":
         read["text"] = names.index("text")
     for name in set(names) - set(read):
