@@ -145,6 +145,11 @@ def write_half(path):
     path.write_bytes(path.read_bytes()[:300])
 
 
+def write_array(path):
+    with path.open("wb") as file:
+        np.save(file, [0, 1])
+
+
 @pytest.mark.parametrize(
     ("name", "write", "message"),
     [
@@ -152,6 +157,17 @@ def write_half(path):
         ("a.pt", pathlib.Path.touch, r"labels='.*a\.pt' is of no kind that is known: \.csv, \.npz"),
         ("a.npz", write_objects, r"cannot be read .*: save arrays id and label.*is unpickled"),
         ("a.npz", write_others, r"has the arrays aggregate, random1, and lacks id: .*labels\.md"),
+        ("a.npz", write_array, r"a\.npz' cannot be read \(TypeError"),
+        (
+            "a.npz",
+            lambda path: np.savez(path, id=["a"], label=1),
+            r"labels of .* are int64\[\]: ids",
+        ),
+        (
+            "a.npz",
+            lambda path: np.savez(path, id=[b"\xff"], label=[1]),
+            r"cannot be read \(UnicodeDecodeError",
+        ),
         ("a.npz", write_half, r"a\.npz' cannot be read"),
         ("a.npz", pathlib.Path.touch, r"a\.npz' cannot be read"),
         ("a.csv", pathlib.Path.touch, r"has the columns none: its first line has to name one id"),
@@ -464,15 +480,18 @@ def test_cifar_with_labels_that_people_gave(tmp_path, monkeypatch):
         human = {"aggre_label": file["aggregate"], "random_label1": file["random1"]}
     others = ("worse_label", "random_label2", "random_label3")
     convert({**dict.fromkeys(others, human["aggre_label"]), **human}, monkeypatch, tmp_path)
+    source = tfds("cifar10", data_dir=SHARED / "tfds")
+    loaded = source.load(0)
+    source = dataclasses.replace(source, load=lambda seed: loaded)
+    assert loaded.train.ids[:3].tolist() == ["train_25346", "train_07274", "train_30039"]
     for name, rate, cats in (("aggregate", 0.0901, 0.1748), ("random1", 0.1723, 0.257)):
         config = recipes.annotated(10, f"cifar10n_{name}.npz")
         recipes.shrink(config)
-        config.data.data_dir, config.data.train_size = str(SHARED / "tfds"), None
         har_config.validate(config)
-        trainer = Trainer(config, tmp_path)
-        summary = trainer.data.summary()
+        of_file = dict(labels=read_label_file(config.data.labels), on_leak=config.data.on_leak)
+        summary = load(source, None, None, 0, **of_file).summary()
         assert summary["mislabelled"] == pytest.approx(rate, abs=1e-4)
         assert summary["flip_rate"][3] == cats
-        assert trainer.data.train.ids[:3].tolist() == [
-            f"train_{row}" for row in ("25346", "07274", "30039")
-        ]
+        small = load(source, None, None, 0, **of_file, train_size=5000)
+        assert len(small.train) == 5000
+        assert np.mean(small.flipped) == pytest.approx(rate, abs=0.02)

@@ -5,6 +5,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import re
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ KEY = "data.labels"
 IDS = "ids.txt"
 """The ids of a training set in its order, one a line, as runs leave them beside ``labels.npy``."""
 
+_NUMBER = re.compile(r"[0-9]{1,9}")  # which fits into 32 bits
 _SAVED = "save arrays id and label, of [n] each, with numpy.savez"
 
 
@@ -81,7 +83,7 @@ class LabelFile:
     def _class_of(self, label: int | str, row: int, classes: Classes) -> int:
         names, said = classes.names, f"{self.places[row]} of {self.path}"
         is_cell = self.path.suffix.lower() == ".csv"
-        if is_cell and isinstance(label, str) and label.isdecimal():
+        if is_cell and isinstance(label, str) and _NUMBER.fullmatch(label):
             number = int(label)
             if label not in names:
                 label = number
@@ -153,16 +155,14 @@ def _of_arrays(path: pathlib.Path) -> LabelFile:
                     "docs/labels.md has an example"
                 )
             ids, labels = arrays["id"], arrays["label"]
-    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, AttributeError) as error:
+    except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, TypeError) as error:
         raise _unreadable(path, error) from error
     if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
         raise DataError(
             f"id of {path} is {ids.dtype}{list(ids.shape)}: strings or whole numbers of [n] are "
             "needed"
         )
-    if len(ids) != len(labels):
-        raise DataError(f"{path} has {len(ids)} ids for {len(labels)} labels: {_SAVED}")
-    return _of_rows(path, list(map(str, _decoded(ids).tolist())), labels, _digest(path))
+    return _of_rows(path, list(map(str, _decoded(path, ids).tolist())), labels, _digest(path))
 
 
 def _of_array(path: pathlib.Path) -> LabelFile:
@@ -196,12 +196,17 @@ def _of_rows(path: pathlib.Path, ids: list[str], labels: np.ndarray, digest: str
             f"the labels of {path} are {labels.dtype}{list(labels.shape)}{row}: ids of classes, "
             "whole numbers, or their names, strings, of [n], are needed, one for every example"
         )
+    if len(ids) != len(labels):
+        raise DataError(f"{path} has {len(ids)} ids for {len(labels)} labels: {_SAVED}")
     places = [f"row {row}" for row in range(len(ids))]
-    return LabelFile(path, ids, _decoded(labels).tolist(), places, digest)
+    return LabelFile(path, ids, _decoded(path, labels).tolist(), places, digest)
 
 
-def _decoded(array: np.ndarray) -> np.ndarray:
-    return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+def _decoded(path: pathlib.Path, array: np.ndarray) -> np.ndarray:
+    try:
+        return np.char.decode(array, "utf-8") if array.dtype.kind == "S" else array
+    except UnicodeDecodeError as error:
+        raise _unreadable(path, error) from error
 
 
 def _unreadable(path: pathlib.Path, error: Exception) -> DataError:
