@@ -9,6 +9,11 @@ from PIL import Image
 from tensorflow_datasets.proto import tf_example_pb2
 
 IMAGE = "tensorflow_datasets.core.features.image_feature.Image"
+TEXT = {"pythonClassName": "tensorflow_datasets.core.features.text_feature.Text", "text": {}}
+_NUMBER = {
+    "pythonClassName": "tensorflow_datasets.core.features.scalar.Scalar",
+    "tensor": {"shape": {}, "dtype": "int64", "encoding": "none"},
+}
 
 
 def write(folder, images, labels, class_names, *, sized=True, **options):
@@ -24,31 +29,46 @@ def write(folder, images, labels, class_names, *, sized=True, **options):
 
 def write_texts(folder, texts, labels, class_names, **options):
     """Writes texts, bytes, and labels."""
-    name = "tensorflow_datasets.core.features.text_feature.Text"
-    feature = {"pythonClassName": name, "text": {}}
-    _write(folder, "text", feature, texts, labels, class_names, **options)
+    _write(folder, "text", TEXT, texts, labels, class_names, **options)
 
 
 def _write(
-    folder, key, feature, values, labels, class_names, *, splits=("train", "test"), file_format=None
+    folder,
+    key,
+    feature,
+    values,
+    labels,
+    class_names,
+    *,
+    splits=("train", "test"),
+    file_format=None,
+    ids=None,
 ):
-    """Writes the same examples as every split."""
+    """Writes the same examples as every split, with ids SPLIT_ID, or numbers as they are."""
     folder.mkdir(parents=True)
     name = folder.parent.name
     for split in splits:
         path = folder / f"{name}-{split}.array_record-00000-of-00001"
         writer = array_record_module.ArrayRecordWriter(str(path), "group_size:1")
-        for value, label in zip(values, labels, strict=True):
+        for row, (value, label) in enumerate(zip(values, labels, strict=True)):
             example = tf_example_pb2.Example()
             example.features.feature[key].bytes_list.value.append(value)
             example.features.feature["label"].int64_list.value.append(int(label))
+            if ids is not None and isinstance(ids[row], int):
+                example.features.feature["id"].int64_list.value.append(ids[row])
+            elif ids is not None:
+                id = f"{split}_{ids[row]}".encode()
+                example.features.feature["id"].bytes_list.value.append(id)
             writer.write(example.SerializeToString())
         writer.close()
     label = {
         "pythonClassName": "tensorflow_datasets.core.features.class_label_feature.ClassLabel",
         "classLabel": {"numClasses": str(len(class_names))},
     }
-    write_features(folder, {key: feature, "label": label})
+    features = {key: feature, "label": label}
+    if ids is not None:
+        features["id"] = _NUMBER if isinstance(ids[0], int) else TEXT
+    write_features(folder, features)
     (folder / "label.labels.txt").write_text("\n".join(class_names) + "\n")
     information = {
         "name": name,

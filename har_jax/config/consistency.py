@@ -61,6 +61,12 @@ def check(flat: Mapping[str, Any]) -> None:
             f"config.data.meta_size={flat['data.meta_size']} takes examples and not groups, and "
             "config.data.keep_groups_whole=True: give a split called meta in place of the first"
         )
+    if flat["data.labels"] is not None and flat["data.noise.kind"] != "none":
+        raise ConfigError(
+            f"config.data.labels={flat['data.labels']!r} has the labels that are trained on, and "
+            f"config.data.noise.kind={flat['data.noise.kind']!r} would make others: remove one of "
+            "the two"
+        )
     _check_loss(flat)
     for name in flat["methods"]:
         _check_method(name, own.entry_of(name), flat)

@@ -63,6 +63,18 @@ def heteroskedastic(num_classes: int) -> config_dict.ConfigDict:
     return config
 
 
+def annotated(num_classes: int, labels: str) -> config_dict.ConfigDict:
+    """CIFAR-10N or -100N (Wei et al. 2022): labels that people gave, from a file by ids.
+
+    Args:
+      num_classes: 10 or 100.
+      labels: The file; docs/labels.md says how it is made of what they publish.
+    """
+    config = cifar(num_classes)
+    config.data.labels = labels
+    return config
+
+
 def noisy_and_rare(ratio: float) -> config_dict.ConfigDict:
     """Heteroskedastic CIFAR-10 whose noisy classes have ``1 / ratio`` of the examples."""
     config = heteroskedastic(10)

@@ -40,6 +40,14 @@ class Data:
         str | None,
         Option("of TFDS; None: $TFDS_DATA_DIR or ~/tensorflow_datasets", place=True),
     ] = None
+    labels: Annotated[
+        str | None,
+        Option(
+            "a file of labels by id, .csv, .npz or .npy, in place of the training set's own, which "
+            "count as true; see docs/labels.md",
+            place=True,
+        ),
+    ] = None
     on_leak: Annotated[
         OnLeak, Option("what to do with training examples that are tested on too")
     ] = "stop"

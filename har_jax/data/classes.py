@@ -46,23 +46,35 @@ def class_ids(
       DataError: if there is no such class, one is named twice, or a number is the id of one and
         the name of another.
     """
-    ids = tuple(_class_id(entry, class_names, key, source) for entry in classes)
+    said = f"config.{key}"
+    ids = tuple(class_id(entry, class_names, said=said, source=source) for entry in classes)
     for label in ids:
         if ids.count(label) > 1:
             raise DataError(
-                f"config.{key} names class {label} ({class_names[label]!r}) twice: remove one"
+                f"{said} names class {label} ({class_names[label]!r}) twice: remove one"
             )
     return ids
 
 
-def _class_id(entry: int | str, class_names: Sequence[str], key: str, source: str) -> int:
+def class_id(entry: int | str, class_names: Sequence[str], *, said: str, source: str) -> int:
+    """The id of one class.
+
+    Args:
+      entry: Id or name.
+      class_names: ``K`` names, in the order of the ids.
+      said: What names it, such as ``line 3 of labels.csv``, for errors.
+      source: Whose classes they are, for errors.
+
+    Raises:
+      DataError: if there is no such class, or a number is the id of one and the name of another.
+    """
     if isinstance(entry, str) and entry in class_names:
         return class_names.index(entry)
     if isinstance(entry, int) and 0 <= entry < len(class_names):
         for label, name in enumerate(class_names):
             if label != entry and name.strip().isdecimal() and int(name) == entry:
                 raise DataError(
-                    f"config.{key} names class {entry}, which is the id of class "
+                    f"{said} names class {entry}, which is the id of class "
                     f"{class_names[entry]!r} of {source} and the name of another, whose id is "
                     f"{label}: write {name!r} or {class_names[entry]!r}, as strings"
                 )
@@ -70,7 +82,7 @@ def _class_id(entry: int | str, class_names: Sequence[str], key: str, source: st
     near = difflib.get_close_matches(str(entry), class_names, n=1)
     remedy = f"did you mean {near[0]!r}?" if near else f"they are {_listing(class_names)}"
     raise DataError(
-        f"config.{key} names class {entry!r}, which is none of the {len(class_names)} classes of "
+        f"{said} names class {entry!r}, which is none of the {len(class_names)} classes of "
         f"{source}: {remedy}"
     )
 

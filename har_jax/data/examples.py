@@ -40,6 +40,10 @@ class Examples:
         class.
       texts: ``[n]`` strings, where inputs are the ids of their words.
       content: ``[n]``, int64: equal examples have one number; None where nobody asks.
+      ids: ``[n]`` strings, what the source calls each; None where it has no names, or these are
+        the paths of files.
+      true_labels: ``[n]``, int32: the source's own, where ``labels`` are others; None where they
+        are not.
     """
 
     inputs: Inputs
@@ -47,6 +51,8 @@ class Examples:
     groups: Int[np.ndarray, " n"] | None = None
     texts: np.ndarray | None = None
     content: Int[np.ndarray, " n"] | None = None
+    ids: np.ndarray | None = None
+    true_labels: Int[np.ndarray, " n"] | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -60,12 +66,18 @@ class Examples:
             of(self.groups),
             of(self.texts),
             of(self.content),
+            of(self.ids),
+            of(self.true_labels),
         )
 
     @property
     def has_equal(self) -> bool:
         """Whether some are known to be equal."""
         return self.content is not None and len(np.unique(self.content)) < len(self)
+
+    def known_labels(self) -> Int[np.ndarray, " n"]:
+        """What the label of each is known to be: the source's own."""
+        return self.labels if self.true_labels is None else self.true_labels
 
     def group_ids(self) -> Int[np.ndarray, " n"]:
         """The group of each: as given, or else its label."""

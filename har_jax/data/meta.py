@@ -20,7 +20,7 @@ def set_apart(
       train: Its training set, or a part of it.
       size: How many are taken, as many of each class; None for those of the split, if there is one.
       seed: The choice depends on nothing else.
-      labels_are_right: Whether wrong labels are made later on, and none are there now.
+      labels_are_right: Whether the source's own are: wrong ones are made later on, or given.
 
     Returns:
       What is trained on, without examples that equal one of them; these, or None; and what is to be
@@ -39,17 +39,21 @@ def set_apart(
             "one of the two"
         )
     if size is not None:
-        taken, rest = balanced_split(train.labels, size, len(dataset.class_names), seed)
+        known = train.known_labels()
+        taken, rest = balanced_split(known, size, len(dataset.class_names), seed)
         if not labels_are_right:
             warnings.warn(
                 f"config.data.meta_size={size} examples count as labelled rightly, as they are, "
-                "since config.data.noise makes no wrong labels: of data with wrong labels of their "
-                "own, give those that you have looked through as a split called meta",
+                "since neither config.data.noise nor config.data.labels brings wrong ones: of data "
+                "with wrong labels of their own, give those that you have looked through as a "
+                "split called meta",
                 stacklevel=3,
             )
-        origin = f"{found.splits.get('train', 'the training set')}, without noise"
+        how = "without noise" if train.true_labels is None else "with the source's own labels"
+        origin = f"{found.splits.get('train', 'the training set')}, {how}"
         found = dataclasses.replace(found, splits={**found.splits, "meta": origin})
-        train, meta = train.take(rest), train.take(taken)
+        meta = dataclasses.replace(train.take(taken), labels=known[taken], true_labels=None)
+        train = train.take(rest)
     if meta is None or meta.content is None or train.content is None:
         return train, meta, found
     copies = np.isin(train.content, meta.content)

@@ -10,10 +10,12 @@ from har_jax.data.apart import Parts
 from har_jax.data.classes import Classes
 from har_jax.data.corruption import Imbalance, Noise
 from har_jax.data.examples import DataError, Dataset, Examples
+from har_jax.data.label_files import LabelFile
 from har_jax.data.labels import warn_of_near_names
 from har_jax.data.leaks import OnLeak, mend_leaks
 from har_jax.data.meta import set_apart
 from har_jax.data.reading.texts import Vocabulary, are_texts, warn_of_unknown_words
+from har_jax.data.relabelling import relabelled
 from har_jax.data.sources.source import Kind, Source
 from har_jax.data.splits import stratified_split
 from har_jax.data.training_data import TrainingData
@@ -35,6 +37,7 @@ def load(
     keep_groups_whole: bool = False,
     on_leak: OnLeak = "stop",
     reads: Kind | None = None,
+    labels: LabelFile | None = None,
 ) -> TrainingData:
     """Loads a source and corrupts its training set: noise first, then imbalance.
 
@@ -54,6 +57,8 @@ def load(
       keep_groups_whole: Whether what is evaluated on must share no group with what is trained on.
       on_leak: What to do with training examples that equal one of the test set, by content.
       reads: What the network takes; None for what there is.
+      labels: Where given, these are trained on, in place of the training set's own, which count as
+        true, as they do where noise is made. They are joined before anything is left out.
 
     Raises:
       DataError: if the source is not there, has what the network does not read, or a class or
@@ -73,12 +78,15 @@ def load(
     classes = Classes(source.class_names, source.name)
     mislabelling = None if noise is None else noise.of(classes)
     thinning = None if imbalance is None else imbalance.of(classes)
+    given = None if labels is None else labels.of(classes)
     warn_of_near_names(source.class_names, "classes")
     loaded = source.load(seeds.derive(seed, "test split"))
     if not isinstance(loaded, Dataset):
         raise DataError(
             f"{source.name} loads a {type(loaded).__name__}: a har_jax.data.Dataset is needed"
         )
+    if labels is not None and given is not None:
+        loaded = relabelled(loaded, given, labels, source.name)
     dataset = mend_leaks(loaded, on_leak)
     if dataset.class_names != source.class_names:
         raise DataError(
@@ -98,18 +106,23 @@ def load(
         subset, _ = stratified_split(train.labels, train_size, seeds.derive(seed, "subset"))
         train = train.take(subset)
     train, meta, found = set_apart(
-        dataset, train, meta_size, seeds.derive(seed, "meta"), labels_are_right=noise is not None
+        dataset,
+        train,
+        meta_size,
+        seeds.derive(seed, "meta"),
+        labels_are_right=noise is not None or labels is not None,
     )
-    clean = train.labels
+    clean = train.known_labels()
     try:
-        noisy, kept = clean, np.arange(len(clean))
+        noisy, kept = train.labels, np.arange(len(clean))
         if mislabelling is not None:
-            noisy = mislabelling.apply(clean, seeds.derive(seed, "noise"))
+            noisy = mislabelling.apply(noisy, seeds.derive(seed, "noise"))
         if thinning is not None:
             kept = thinning.keep(noisy, seeds.derive(seed, "imbalance"))
     except ValueError as error:  # too few classes or examples for what the config asks for
         raise DataError(f"{source.name}, {len(clean)} training examples: {error}") from error
-    train, clean = dataclasses.replace(train, labels=noisy).take(kept), clean[kept]
+    train = dataclasses.replace(train, labels=noisy, true_labels=None).take(kept)
+    clean = clean[kept]
     test, origin = dataset.test, found
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))
@@ -134,18 +147,26 @@ def load(
         others = {name: encode(part) for name, part in others.items()}
         meta = None if meta is None else encode(meta)
         warn_of_unknown_words(np.asarray(test.inputs), encoding.words)
+    noisy_classes = () if mislabelling is None else mislabelling.classes
+    if labels is not None:
+        own = origin.splits.get("train", "the training set")
+        told = {"train": f"{own}, with labels of {labels.path.name}"}
+        origin = dataclasses.replace(origin, splits={**origin.splits, **told})
+        moved = train.labels != clean
+        noisy_classes = tuple(np.union1d(train.labels[moved], clean[moved]).tolist())
     return TrainingData(
         train=train,
         clean_labels=clean,
         test=test,
         class_names=dataset.class_names,
         group_names=dataset.group_names or dataset.class_names,
-        noisy_classes=() if mislabelling is None else mislabelling.classes,
+        noisy_classes=noisy_classes,
         rare_classes=() if thinning is None else thinning.rare,
         others=others,
         meta=meta,
         vocabulary=vocabulary,
         found=origin,
+        labels_from=None if labels is None else str(labels.path),
     )
 
 

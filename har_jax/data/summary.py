@@ -24,7 +24,12 @@ def describe(data: TrainingData) -> list[str]:
         groups = [f"{name} {size}" for name, size in zip(data.group_names, sizes, strict=True)]
         lines.append(f"{len(groups)} groups, of train: {some(groups)}")
     lines += [f"{what}: {count}" for what, count in data.found.counts.items()]
-    if data.noisy_classes:  # that we make, so that this is known
+    if data.labels_from is not None:
+        lines.append(
+            f"labels of {data.labels_from}: {100 * summary['mislabelled']:.1f}% are not the "
+            "source's own, which count as true"
+        )
+    if data.noisy_classes:  # of which it is known what is wrong
         made = ("true_count", "flip_rate", "mislabelled_count")
         lines += [f"{key} {brief(summary[key])}" for key in made]
     return lines

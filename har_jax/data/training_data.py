@@ -33,6 +33,7 @@ class TrainingData(Splits):
       others: Further test sets, by name, never corrupted.
       vocabulary: Of texts, whose inputs are ids of it; None of images.
       found: Where all that comes from, and what was left out of it.
+      labels_from: The file that the labels are of, where they are not the source's own.
       meta: Examples beside the training set whose labels are known to be right, which the methods
         that need some learn from; None where there are none.
     """
@@ -48,6 +49,7 @@ class TrainingData(Splits):
     vocabulary: Vocabulary | None = None
     found: Found = dataclasses.field(default_factory=Found)
     meta: Examples | None = None
+    labels_from: str | None = None
 
     @property
     def num_classes(self) -> int:
@@ -76,18 +78,26 @@ class TrainingData(Splits):
                 array = np.ascontiguousarray(array)
                 sha.update(f"{array.dtype.str}{array.shape}".encode())
                 sha.update(array.data)
+        if self.labels_from is not None:  # of which these are no function
+            sha.update(np.ascontiguousarray(self.clean_labels).data)
         return sha.hexdigest()
 
     def summary(self) -> dict[str, Any]:
         """The realized counts and flip rates, by class, for logs and reports.
 
         ``true_count`` and ``flip_rate`` are by what the labels were, ``train_count`` and
-        ``mislabelled_count`` by what they are.
+        ``mislabelled_count`` by what they are. Where labels are of a file, ``labels_from`` is that,
+        and ``mislabelled`` how many of all are not the source's own, as a share.
         """
         of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
         true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
+        of_file = {}
+        if self.labels_from is not None:
+            share = round(float(np.mean(self.flipped)), 4)
+            of_file = {"labels_from": self.labels_from, "mislabelled": share}
         return {
             "classes": list(self.class_names),
+            **of_file,
             "splits": dict(self.found.splits),
             "found": dict(self.found.counts),
             "train_examples": len(self.train),

@@ -99,6 +99,8 @@ class Artefacts:
         self, name: str, keys: tuple[str, ...], more: Mapping[str, str] | None = None
     ) -> StageFolder:
         fingerprint = fingerprints.fingerprint(self.config, keys)
+        if (labels := self.trainer.labels) is not None:  # wherever it lies, by what it holds
+            fingerprint["data.labels (SHA-256)"] = labels.digest
         return StageFolder(self._workdir / name, {**fingerprint, **(more or {})})
 
     @property

@@ -10,6 +10,8 @@ from jax.sharding import Mesh
 from ml_collections import config_dict
 
 from har_jax.data import DataError, Examples, TrainingData, load
+from har_jax.data.label_files import IDS, LabelFile, read_label_file
+from har_jax.data.relabelling import ids_of
 from har_jax.data.summary import describe
 from har_jax.experiment.build import (
     make_imbalance,
@@ -56,6 +58,16 @@ class Trainer:
         return self.config.batch_size // self.config.microbatches
 
     @functools.cached_property
+    def labels(self) -> LabelFile | None:
+        """The file whose labels are trained on; None where they are the source's own.
+
+        Raises:
+          DataError: if it is not there, or is none.
+        """
+        given = self.config.data.labels
+        return None if given is None else read_label_file(given)
+
+    @functools.cached_property
     def data(self) -> TrainingData:
         """Loaded when they are asked for, and told about.
 
@@ -64,6 +76,7 @@ class Trainer:
         """
         config = self.config
         interruption.check()
+        labels = self.labels
         data = load(
             make_source(config.data),
             make_noise(config.data.noise),
@@ -75,6 +88,7 @@ class Trainer:
             keep_groups_whole=bool(config.data.keep_groups_whole),
             on_leak=config.data.on_leak,
             reads=what_it_reads(config.model),
+            labels=labels,
         )
         interruption.check()
         _check_channels(config, data)
@@ -86,12 +100,16 @@ class Trainer:
         """Leaves in a folder what goes with a network: the labels it learned from, and the words.
 
         ``labels.npy`` ``[n]``, of the whole training set, in its order; ``classes.txt``, a name on
-        each line, by id; ``vocabulary.txt``, of texts, a word on each line, by id.
+        each line, by id; ``vocabulary.txt``, of texts, a word on each line, by id; ``ids.txt``,
+        where training examples have ids, one on each line, in the order of the labels.
         """
         if not is_first():
             return
         write_text(folder / "classes.txt", "".join(f"{name}\n" for name in self.data.class_names))
         write_array(folder / "labels.npy", self.data.train.labels)
+        ids = ids_of(self.data.train)
+        if ids is not None and all(len(id.splitlines()) == 1 for id in ids):
+            write_text(folder / IDS, "".join(f"{id}\n" for id in ids))
         if self.data.vocabulary is not None:
             self.data.vocabulary.save(folder / "vocabulary.txt")
 

@@ -18,6 +18,7 @@ from har_jax.report.neighbourhoods import described
 from har_jax.report.neighbourhoods import told as of_neighbourhoods
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
+from har_jax.system.terminal import some
 from har_jax.train.peaks import STANDS_OUT
 
 SEEDS = ("test split", "meta", "noise", "imbalance", "pretrain split", "pretrain", "train")
@@ -160,7 +161,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
 
 
 def notes(results: Mapping[str, Any]) -> list[str]:
-    """What has to be said beside the numbers: of files and steps that were left out."""
+    """What has to be said beside the numbers: of what was left out, or given, and of labels."""
     unreadable = {
         split: max(counts[split] for counts in results["unreadable"].values())
         for split in ("train", "test")
@@ -172,11 +173,27 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     ]
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
+    lines += _of_labels(results["data"])
     lines += [*told(results["given"]), *of_neighbourhoods(results)]
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
         f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"
         for run, peak in results["peaks"].items()
+    ]
+
+
+def _of_labels(data: Mapping[str, Any]) -> list[str]:
+    """Where labels come from that are not the source's own, and how many of each class differ."""
+    if "labels_from" not in data:
+        return []
+    rates = [
+        f"{name} {100 * rate:.1f}%"
+        for name, rate in zip(data["classes"], data["flip_rate"], strict=True)
+        if rate is not None
+    ]
+    return [
+        f"labels are of {data['labels_from']}: {100 * data['mislabelled']:.1f}% are not the "
+        f"source's own, which count as true; by true class {some(rates)}"
     ]
 
 

@@ -29,6 +29,7 @@ class Listing:
       lines: Where in a table each stands; None of folders.
       order: The names of all classes; None for those that occur, sorted.
       found: What the splits are, and what was passed over.
+      ids: What each is called; None where that is its path, or nothing.
     """
 
     source: pathlib.Path
@@ -39,6 +40,7 @@ class Listing:
     lines: Mapping[str, Sequence[int]] | None = None
     order: tuple[str, ...] | None = None
     found: Found = dataclasses.field(default_factory=Found)
+    ids: Mapping[str, Sequence[str]] | None = None
 
     @functools.cached_property
     def class_names(self) -> tuple[str, ...]:
@@ -98,6 +100,7 @@ def without_missing_labels(listing: Listing, on_missing: OnMissing) -> Listing:
         labels=of(listing.labels),
         groups=None if listing.groups is None else of(listing.groups),
         lines=None if listing.lines is None else of(listing.lines),
+        ids=None if listing.ids is None else of(listing.ids),
         found=listing.found.counted(left_out),
     )
 
@@ -124,7 +127,9 @@ def to_examples(listing: Listing, split: str, reading: Reading) -> Examples:
         inputs = np.array(listing.items[split], object)
     else:
         inputs = ImageFiles(listing.root, np.array(listing.items[split]), reading)
-    return Examples(inputs, _ids(listing.labels[split], listing.class_names), groups)
+    labels = _ids(listing.labels[split], listing.class_names)
+    ids = None if listing.ids is None else np.array(listing.ids[split], object)
+    return Examples(inputs, labels, groups, ids=ids)
 
 
 def _names(by_split: Mapping[str, Iterable[str]]) -> tuple[str, ...]:

@@ -11,21 +11,22 @@ from typing import Any
 
 from har_jax.data.examples import DataError
 from har_jax.data.found import Found
+from har_jax.data.listing.cells import open_table
 from har_jax.data.listing.file_names import check_written_name
 from har_jax.data.listing.listing import Listing
 from har_jax.data.listing.split_names import SPELLINGS, assign_splits, split_of
-from har_jax.system.interruption import checked
 from har_jax.system.terminal import some
 
-_READ = ("path", "text", "label", "group", "split")
-_MAY_BE_EMPTY = ("text", "label")
-_LONGEST = 10**8  # characters of a text
+_READ = ("path", "text", "label", "group", "split", "id")
+_MAY_BE_EMPTY = ("text", "label", "id")
 
 _Cells = dict[str, dict[str, list[Any]]]
 
 
 def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
     """Lists a CSV file with columns ``path`` or ``text``, ``label``, perhaps ``group``, ``split``.
+
+    Texts may have a column ``id``, by which labels of a file are joined; images have their paths.
 
     Args:
       table: The file, in UTF-8, whose first line names the columns.
@@ -41,53 +42,25 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
     """
     table = table.resolve()
     root = table.parent if root is None else root.resolve()
-    csv.field_size_limit(_LONGEST)
-    line = 0
-    try:
-        with table.open(newline="", encoding="utf-8-sig") as file:
-            delimiter = _delimiter(file.readline())
-            file.seek(0)
-            rows = csv.reader(file, strict=True, delimiter=delimiter)
-            columns, line = next(rows, []), rows.line_num
-            read = _columns(table, columns)
-            cells: _Cells = {name: collections.defaultdict(list) for name in (*read, "line")}
-            unread: dict[str, set[str]] = {
-                name: set() for column, name in enumerate(columns) if column not in read.values()
-            }
-            labelled: dict[str, tuple[str, int]] = {}
-            for row in checked(rows):
-                line = rows.line_num
-                if not row:
-                    continue
-                where = f"line {line} of {table}"
-                if len(row) != len(columns):
-                    raise DataError(_torn(where, row, columns))
-                if row == columns:
-                    raise DataError(f"{where} is the header again: remove it")
-                of_row = {name: row[column].strip() for name, column in read.items()}
-                _check_row(of_row, where)
-                if "path" in read:
-                    _check_file(root, of_row, line, table, labelled)
-                for name, values in unread.items():
-                    if len(values) <= len(SPELLINGS):
-                        values.add(row[columns.index(name)])
-                split = of_row.get("split", "train").lower()
-                for name, value in of_row.items():
-                    cells[name][split].append(value)
-                cells["line"][split].append(line)
-    except csv.Error as error:
-        raise DataError(
-            f"the row that begins at line {line + 1} of {table} cannot be read ({error}): write a "
-            "cell that has a comma, a line break or a quotation mark in quotation marks, and those "
-            "within it twice"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"config.data.table={str(table)!r} cannot be read: {error}: save it as CSV in UTF-8, "
-            "which spreadsheets offer by that name"
-        ) from error
-    except OSError as error:
-        raise DataError(f"config.data.table={str(table)!r} cannot be read: {error}") from error
+    with open_table(table, "data.table", _is_header) as (columns, delimiter, rows):
+        read = _columns(table, columns)
+        cells: _Cells = {name: collections.defaultdict(list) for name in (*read, "line")}
+        unread: dict[str, set[str]] = {
+            name: set() for column, name in enumerate(columns) if column not in read.values()
+        }
+        labelled: dict[str, tuple[str, int]] = {}
+        for line, row in rows:
+            of_row = {name: row[column].strip() for name, column in read.items()}
+            _check_row(of_row, f"line {line} of {table}")
+            if "path" in read:
+                _check_file(root, of_row, line, table, labelled)
+            for name, values in unread.items():
+                if len(values) <= len(SPELLINGS):
+                    values.add(row[columns.index(name)])
+            split = of_row.get("split", "train").lower()
+            for name, value in of_row.items():
+                cells[name][split].append(value)
+            cells["line"][split].append(line)
     if "text" in read:
         _check_texts(table, cells, delimiter, len(columns), read)
     if "split" not in read:
@@ -106,6 +79,7 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
         labels=by_split["label"],
         groups=by_split.get("group"),
         lines=by_split["line"],
+        ids=by_split.get("id"),
         found=found.counted(
             {
                 f"left out: columns ({some(list(unread))})": len(unread),
@@ -116,13 +90,8 @@ def list_table(table: pathlib.Path, root: pathlib.Path | None) -> Listing:
     )
 
 
-def _delimiter(header: str) -> str:
-    """The comma, or another mark that makes of the first line what it has to be."""
-    for mark in (",", ";", "\t", "|"):
-        names = {name.strip().strip('"').lower() for name in header.split(mark)}
-        if "label" in names and names & {"path", "text"}:
-            return mark
-    return ","
+def _is_header(names: set[str]) -> bool:
+    return "label" in names and bool(names & {"path", "text"})
 
 
 def _of_several_lines(texts: Mapping[str, Sequence[str]]) -> int:
@@ -161,10 +130,11 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
     """Which column has what is read."""
     names = [name.strip().lower() for name in written]
     shown = some(list(map(repr, written))) or "none"
-    for name in _READ:
+    item = "path" if "path" in names else "text"
+    wanted = [name for name in _READ if name != "id" or item == "text"]
+    for name in wanted:
         if names.count(name) > 1:
             raise DataError(f"{table} has several columns called {name}: {shown}; leave one")
-    item = "path" if "path" in names else "text"
     if missing := [name for name in (item, "label") if name not in names]:
         if item in missing:
             missing[missing.index(item)] = "path (or text)"
@@ -172,7 +142,7 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
             f"{table} has the columns {shown}, and lacks {' and '.join(missing)}: its first line "
             "has to name its columns so"
         )
-    read = {name: names.index(name) for name in _READ if name in names and name != "text"}
+    read = {name: names.index(name) for name in wanted if name in names and name != "text"}
     if item == "text":
         read["text"] = names.index("text")
     for name in set(names) - set(read):
@@ -184,16 +154,6 @@ def _columns(table: pathlib.Path, written: Sequence[str]) -> dict[str, int]:
                 stacklevel=3,
             )
     return read
-
-
-def _torn(where: str, row: Sequence[str], columns: Sequence[str]) -> str:
-    remedy = "fill up the row"
-    if len(row) > len(columns):
-        remedy = "write cells that have a comma in quotation marks"
-    return (
-        f"{where} has {len(row)} cells for {len(columns)} columns ({some(columns)}), the last of "
-        f"which are {some([repr(cell[:40]) for cell in row[-2:]])}: {remedy}"
-    )
 
 
 def _check_row(row: Mapping[str, str], where: str) -> None:

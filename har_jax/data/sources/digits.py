@@ -21,7 +21,8 @@ def _load(seed: int) -> Dataset:
 
     raw = load_digits()
     images = (raw.images / 16).astype(np.float32)[..., np.newaxis]
-    examples = Examples(images, raw.target.astype(np.int32))
+    ids = np.array([str(row) for row in range(len(images))])
+    examples = Examples(images, raw.target.astype(np.int32), ids=ids)
     train, test = stratified_split(examples.labels, len(examples) - _TEST_SIZE, seed)
     found = Found(dict.fromkeys(("train", "test"), "scikit-learn's digits, split at random"))
     return Dataset(examples.take(train), examples.take(test), _CLASSES, found=found)

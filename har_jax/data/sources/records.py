@@ -18,6 +18,7 @@ from har_jax.data.sources.image_records import ImageRecords, open_split
 from har_jax.system.interruption import checked
 
 _READ_AT_ONCE = 1000
+_ID = "id"  # as TFDS calls it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,26 +122,30 @@ class PreparedData:
                 f"tfds:{self.name}: no image of {split} is of a class that is trained on, such as "
                 f"{class_names[0]}; its own are such as {self.class_names[0]}"
             )
-        return Examples(every.inputs[rows], labels[rows])
+        return dataclasses.replace(every.take(rows), labels=labels[rows])
 
     def _encoded(self, split: str, key: str, reading: Reading) -> Examples:
         """A split whose images stay in its records, which are read once for labels and sizes."""
         size = self.builder.info.splits[split].num_examples
         labels, sizes = np.empty(size, np.int32), np.empty(size, np.int64)
+        ids = _Ids(size, self._id_key)
         for row, example in self._examples(split, key):
             labels[row], sizes[row] = example[self._label_key], len(example[key])
+            ids.read(row, example)
         folder = pathlib.Path(self.builder.data_dir)
-        return Examples(ImageRecords(folder, split, key, np.arange(size), sizes, reading), labels)
+        inputs = ImageRecords(folder, split, key, np.arange(size), sizes, reading)
+        return Examples(inputs, labels, ids=ids.found)
 
     def _read(self, split: str) -> Examples:
         size = self.builder.info.splits[split].num_examples
-        labels = np.empty(size, np.int32)
+        labels, ids = np.empty(size, np.int32), _Ids(size, self._id_key)
         if self._text_key is not None:
             texts = np.empty(size, object)
             for row, example in self._examples(split):
                 texts[row] = example[self._text_key].decode("utf-8", "replace")
                 labels[row] = example[self._label_key]
-            return Examples(texts, labels)
+                ids.read(row, example)
+            return Examples(texts, labels, ids=ids.found)
         key = self._image_key
         if not self._sized:
             return self._encoded(split, key, self.reading)
@@ -155,7 +160,8 @@ class PreparedData:
                 raise self._unreadable(f"example {row} of {split}", error) from error
             inputs[row] = pixels
             labels[row] = example[self._label_key]
-        return Examples(inputs, labels)
+            ids.read(row, example)
+        return Examples(inputs, labels, ids=ids.found)
 
     def _examples(self, split: str, *encoded: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """All examples of a split, numbered, with some features left encoded."""
@@ -212,6 +218,14 @@ class PreparedData:
         return self._one("class label", lambda feature: type(feature) is ClassLabel, place=1)
 
     @functools.cached_property
+    def _id_key(self) -> str | None:
+        """The feature ``id``, where there is one that is a text or a whole number."""
+        feature = dict(self._features.items()).get(_ID)
+        if feature is None or feature.shape != () or self._label_key == _ID:
+            return None
+        return _ID if np.dtype(feature.np_dtype).kind in "iuOSU" else None
+
+    @functools.cached_property
     def _text_key(self) -> str | None:
         """The feature that is the text; None where there are images, or no texts."""
         from tensorflow_datasets.core.features import Image, Text
@@ -260,6 +274,19 @@ class PreparedData:
                 f"{len(keys)} features that are a {kind}"
             )
         return keys[0]
+
+
+class _Ids:
+    """The ids of a split's examples; None where they have none."""
+
+    def __init__(self, size: int, key: str | None) -> None:
+        self._key = key
+        self.found = None if key is None else np.empty(size, object)
+
+    def read(self, row: int, example: Mapping[str, Any]) -> None:
+        if self._key is not None and self.found is not None:
+            id = example[self._key]
+            self.found[row] = id.decode("utf-8", "replace") if isinstance(id, bytes) else str(id)
 
 
 def _is_image(feature: Any, *, sized: bool) -> bool:
