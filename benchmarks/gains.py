@@ -60,6 +60,16 @@ def _imdb_small():
     return config
 
 
+def _cifar10n_small():
+    """5,000 images with labels that people gave, in the file that --all=data.labels=FILE names."""
+    config = recipes.annotated(10, "cifar10n_aggregate.npz")
+    recipes.shrink(config)
+    config.data.train_size = 5000
+    config.pretrain.epochs = config.train.epochs = 30.0
+    config.optimizer.decay_epochs = (20.0, 25.0)
+    return config
+
+
 def _cifar10_small_longtail():
     config = recipes.long_tailed(10, ratio=100)
     recipes.shrink(config)
@@ -71,6 +81,7 @@ _CONFIGS = {
     "digits_step": _digits_step,
     "digits_one_sided": _digits_one_sided,
     "imdb_small": _imdb_small,
+    "cifar10n_small": _cifar10n_small,
     "cifar10_small": _cifar10_small,
     "cifar10_small_longtail": _cifar10_small_longtail,
 }
