@@ -10,6 +10,8 @@ from har_jax.objective import WeightedSum, regularized_sum, weighted_sum
 from har_jax.strength import (
     GroupStatistics,
     group_statistics,
+    mixture_statistics,
+    neighbour_statistics,
     noise_frequency_tau,
     scale_to_maximum,
 )
@@ -27,6 +29,8 @@ __all__ = [
     "loss_and_jacobian_norm",
     "loss_and_perturbation_norm",
     "loss_and_tap_norm",
+    "mixture_statistics",
+    "neighbour_statistics",
     "noise_frequency_tau",
     "normalization_layers",
     "normalization_layers_but_stem",

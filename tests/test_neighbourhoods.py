@@ -1,5 +1,6 @@
 """Neighbourhoods in place of labels: what they are, what noise they show, and what is found so."""
 
+import pathlib
 import re
 import shutil
 import warnings
@@ -413,3 +414,12 @@ def test_a_network_s_features_are_what_its_last_layer_takes(loops):
 def test_what_cannot_be_read_is_told_at_once(changes, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         small(**changes)
+
+
+def test_the_snippet_of_the_docs_runs():
+    text = (pathlib.Path(__file__).parents[1] / "docs" / "neighbourhoods.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    found = {}
+    exec(snippet, found)
+    assert found["strength"].shape == (300,)
+    assert found["strength"].max() == 0.1

@@ -129,7 +129,7 @@ ONE = np.array([0])
         (lambda: group_statistics(ONE, ONE, ONE, smoothing=-1), "smoothing=-1 must be finite"),
         (lambda: group_statistics(ONE, ONE + 4, ONE, ids=ONE), r"groups \[4\] occur"),
         (lambda: scale_to_maximum(np.array([1.0, -1.0]), 0.1), "tau must be finite and not neg"),
-        (lambda: scale_to_maximum(np.ones((2, 2)), 0.1), r"shape \[G\]; got \[2, 2\]"),
+        (lambda: scale_to_maximum(np.ones((2, 2)), 0.1), r"shape \[n\]; got \[2, 2\]"),
         (lambda: group_statistics(ONE, ONE, ONE, smoothing=np.inf), "smoothing=inf must be finite"),
         (lambda: group_statistics(ONE, np.array([2**63], np.uint64), ONE), "must fit into int64"),
         (

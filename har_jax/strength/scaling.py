@@ -16,26 +16,27 @@ def noise_frequency_tau(noise, frequency):
     return noise ** (3 / 5) / frequency ** (2 / 5)
 
 
-def scale_to_maximum(tau: Float[np.ndarray, " G"], maximum: float) -> Float[np.ndarray, " G"]:
+def scale_to_maximum(tau: Float[np.ndarray, " n"], maximum: float) -> Float[np.ndarray, " n"]:
     r"""Computes :math:`\lambda \tau` with :math:`\lambda` such that the largest is ``maximum``.
 
     The paper sets the maximum to 0.1 in all its experiments (appendix B).
 
     Args:
-      tau: ``[G]``, finite and not negative.
+      tau: ``[n]``, of examples or of groups, finite and not negative.
       maximum: The largest strength, not negative.
 
     Returns:
-      ``[G]`` strengths; zeros where every tau is 0, with a warning.
+      ``[n]`` strengths; zeros where every tau is 0, with a warning.
 
     Raises:
       ValueError: if a tau is negative or not finite, or if the maximum is.
     """
     tau = np.asarray(tau, np.float64)
     if tau.ndim != 1:
-        raise ValueError(f"tau must have one number per group, shape [G]; got {list(tau.shape)}")
-    if not np.all(np.isfinite(tau) & (tau >= 0)):
-        raise ValueError(f"tau must be finite and not negative; it is {tau.tolist()}")
+        raise ValueError(f"tau must have one number for each, shape [n]; got {list(tau.shape)}")
+    if not np.all(good := np.isfinite(tau) & (tau >= 0)):
+        first = int(np.argmin(good))
+        raise ValueError(f"tau must be finite and not negative; number {first} is {tau[first]}")
     if not (np.isfinite(maximum) and maximum >= 0):
         raise ValueError(f"the maximum strength {maximum} must be finite and not negative")
     largest = tau.max(initial=0.0)
