@@ -167,6 +167,8 @@ def loss_and_perturbation_norm(
     loss, pull, aux = jax.vjp(checked, perturbations, has_aux=True)  # or derivative="first_order"
     try:
         (gradients,) = pull(jnp.ones_like(loss))
+    except jax.errors.UnexpectedTracerError:  # which is a TypeError, of another kind of mistake
+        raise
     except (NotImplementedError, TypeError, ValueError) as error:
         if not has_first_derivative(checked, perturbations):
             raise

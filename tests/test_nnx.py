@@ -446,5 +446,8 @@ def test_what_cannot_be_tapped_is_refused_by_name():
         run("", in_axes={"mask": 0})
     with pytest.raises(TypeError, match=r"a LayerNorm is given in place of a filter"):
         har_jax.nnx.loss_and_jacobian_norm(nnx.LayerNorm(3, rngs=nnx.Rngs(0)))
+    silent = type("Silent", (nnx.Module,), {})
+    with pytest.raises(TypeError, match=r"a Silent cannot be called: give a module whose __call__"):
+        loss_and_norm_of(silent(), y)(x)
     with pytest.raises(TypeError, match=r"a function is given in place of an NNX module"):
         loss_and_norm_of(lambda x: x, y)(x)

@@ -66,6 +66,9 @@ class Net(nnx.Module):
 
 
 class Told(Net):
+    def __init__(net, num_classes: int, *, rate: float = 0.25, rngs: nnx.Rngs):
+        super().__init__(num_classes, rate=rate, rngs=rngs)
+
     def __call__(self, images, train):
         return self.logits(images, not train)
 
@@ -106,6 +109,11 @@ class Streamless(nnx.Module):
 
     def __call__(self, images):
         return self.head(images)
+
+
+class Positional(Streamless):
+    def __init__(self, num_classes: int, rngs: nnx.Rngs, /):
+        super().__init__(num_classes)
 
 
 class Clashing(Net):
@@ -207,6 +215,8 @@ def test_filters_of_a_config_are_asked_for_modules_of_nnx():
         return set(jax.eval_shape(call))
 
     assert names(har_jax.normalization_layers_but_stem) == {"norms/0"}
+    with pytest.raises(har_jax.TapError, match=r"such as `lambda module, method_name: isinstance"):
+        names(lambda path, module: isinstance(module, nnx.Linear))
     found = tiny(regularizer__layers=f"{__name__}:linear")
     assert names(make_filter(found.regularizer)) == {"layers/0", "layers/1", "head"}
     found.regularizer.options.least = 7
@@ -287,7 +297,8 @@ def test_a_step_is_the_same_on_several_devices():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("Streamless", r"takes no rngs: a module of NNX is made as Streamless\(num_classes=K, rng"),
+        ("Streamless", r"takes no rngs by keyword: a module .* made as Streamless\(num_"),
+        ("Positional", "takes no num_classes and no rngs by keyword: a module of NNX is made as"),
         ("Silent", r"cannot be called as \(inputs\), or, where it has an argument train, as"),
         ("Clashing", "no option can be called scope: call it otherwise"),
     ],

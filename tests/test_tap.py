@@ -192,6 +192,67 @@ def test_equals_one_example_at_a_time(cases, derivative):
     close(gradient, gradient_expected)
 
 
+def inlined(x, mark):
+    """The mark stands in the outermost code, and JAX traces the function around it once."""
+    return jnp.tanh(jax.jit(lambda x: mark(x, "h"), inline=True)(x)).sum(axis=1)
+
+
+def with_own_derivatives(x, mark):
+    """Forward mode, whose values are the same for all the tangents that JAX maps."""
+
+    def one(x):
+        energy = lambda x: jnp.sum(jnp.tanh(mark(jnp.sin(x), "h", axis=None)) ** 3)
+        return jnp.trace(jax.hessian(energy)(x)) + jnp.sum(jax.jacfwd(energy)(x) ** 2)
+
+    return jax.vmap(one)(x)
+
+
+def through_mutable_arrays(x, mark):
+    kept = jax.new_ref(jnp.zeros_like(x))
+    kept[...] = jnp.sin(mark(x, "h"))
+    return kept[...].sum(axis=1) ** 2
+
+
+def names_that_look_like_numbers(x, mark):
+    for name in ("h", "h", "h[0]", "h[0]", "h[0][1]", "h[2]"):
+        x = jnp.tanh(mark(jnp.sin(x), name)) + 0.5 * x
+    return x.sum(axis=1)
+
+
+@pytest.mark.parametrize(
+    "fun",
+    [inlined, with_own_derivatives, through_mutable_arrays, names_that_look_like_numbers],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.usefixtures("wide")
+def test_equals_zeros_added_by_hand(fun):
+    x = problem()[1][:, 0]
+    norm = lambda x: loss_and_tap_norm(lambda x: fun(x, tap))(x).norm
+
+    def runs():
+        made = []
+        note = lambda h, *_, **__: (made.append(h.shape), h)[1]
+        jax.eval_shape(lambda x: fun(x, note), x[:1])
+        return made
+
+    @jax.jit
+    def expected(x):
+        def one(x):
+            def loss(zeros):
+                left = iter(zeros)
+                return fun(x[None], lambda h, *_, **__: h + next(left))[0]
+
+            gradients = jax.grad(loss)([jnp.zeros(shape) for shape in runs()])
+            return jnp.sqrt(sum(jnp.sum(g**2) for g in gradients))
+
+        return jax.vmap(one)(x)
+
+    for _ in range(2):  # once more, with what JAX has kept
+        np.testing.assert_allclose(jax.jit(norm)(x), expected(x), rtol=1e-10)
+    found, wanted = (jax.jit(jax.grad(lambda x, f=f: f(x).sum()))(x) for f in (norm, expected))
+    np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+
+
 def network(params, x, y):
     """A tap of its own, one in a loop and one under jax.vmap over examples."""
     x = block(params, x, lambda h: tap(h, "first"))
@@ -358,6 +419,20 @@ def test_beside_functions_with_derivatives_of_their_own():
     chex.assert_trees_all_close(found, expected, rtol=1e-5)
 
 
+def test_a_rule_that_needs_values_of_another_time_is_refused():
+    def fun(x, jit):
+        scale = jnp.exp(x[0, 0])
+        scaled = jax.custom_vjp(lambda x: x * scale)
+        scaled.defvjp(lambda x: (x * scale, None), lambda _, g: (g * scale,))
+        return scaled(jit(tap)(jnp.sin(x))).sum(axis=1)
+
+    x = jnp.ones((2, 3))
+    r = loss_and_tap_norm(lambda x: fun(x, lambda f: f))(x)
+    np.testing.assert_allclose(r.norm, np.exp(1) * np.sqrt(3), rtol=1e-6)
+    with pytest.raises(TapError, match=r"closes over computed values.* give them to that"):
+        loss_and_tap_norm(lambda x: fun(x, jax.jit))(x)
+
+
 def inside(function):
     """A mark inside of something, with a loss behind it."""
     return lambda x: function(x).sum(axis=1)
@@ -383,6 +458,15 @@ def unused_in_a_loop(x):
     return jax.lax.scan(body, tap(x), None, length=2)[0]
 
 
+def dropped_by_a_loop(x):
+    def body(carry, _):
+        x, aside = carry
+        return (jnp.sin(x), tap(aside, "aside")), tap(x, "stacked")
+
+    (x, _), _ = jax.lax.scan(body, (tap(x), x), None, length=2)
+    return x
+
+
 def used_for_aux_only(x):
     return tap(x).sum(axis=1), jax.jit(lambda x: tap(x, "aside"))(x)
 
@@ -406,6 +490,7 @@ ROWS = 2
         (inside(jnp.sin), ROWS, r"runs no tap: R would be zero\. Go on with har_jax\.tap\(x\)"),
         (inside(lambda x: (tap(x), x)[1]), ROWS, r"losses do not depend on the tap 'tap', whose"),
         (inside(unused_in_a_loop), ROWS, r"losses do not depend on the tap 'unused', whose norm"),
+        (inside(dropped_by_a_loop), ROWS, r"losses do not depend on the tap '(aside|stacked)'"),
         (used_for_aux_only, ROWS, r"losses do not depend on the tap 'aside'.* take the tap out"),
         (
             inside(lambda x: jax.lax.while_loop(lambda x: x.sum() < 0, tap, x)),

@@ -97,10 +97,12 @@ def _has_call(network: type) -> bool:
 
 
 def _check_nnx(said: str, network: Any) -> None:
-    taken = inspect.signature(network.__init__).parameters
+    from har_jax.nnx.network import given
+
+    taken = given(network)
     if missing := [name for name in ("num_classes", "rngs") if name not in taken]:
         raise ConfigError(
-            f"{said} takes no {' and no '.join(missing)}: a module of NNX is made as "
+            f"{said} takes no {' and no '.join(missing)} by keyword: a module of NNX is made as "
             f"{network.__name__}(num_classes=K, rngs=rngs, **options)"
         )
     reserved = {*dir(nn.Module), "parent", "scope"}

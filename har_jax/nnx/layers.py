@@ -47,12 +47,15 @@ FILTERS: Sequence[tuple[linen.Filter, Filter]] = (
 """Filters of Linen's calls, and those of NNX's modules that do the same."""
 
 
-def selected_layers(model: nnx.Module, layers: Filter) -> dict[Path, str]:
+def selected_layers(
+    model: nnx.Module, layers: Filter, asked: str = "path, module"
+) -> dict[Path, str]:
     """The names of the modules that a filter selects, by path.
 
     Args:
       model: Its modules, and itself, are asked for once each, also those that lie at several paths.
       layers: The filter.
+      asked: What the filter that a person gave is asked about, for messages.
 
     Raises:
       ValueError: if ``layers`` is no filter.
@@ -69,7 +72,6 @@ def selected_layers(model: nnx.Module, layers: Filter) -> dict[Path, str]:
     if not selected:
         raise TapError(
             f"the filter `layers` selects no module of the {type(model).__name__}: R would be "
-            "zero. Give one that does, such as `lambda path, module: isinstance(module, "
-            "nnx.Linear)`"
+            f"zero. Give one that does, such as `lambda {asked}: isinstance(module, nnx.Linear)`"
         )
     return selected

@@ -66,10 +66,8 @@ class Network(nn.Module):
 
     def _tapped(self, net: nnx.Module, call: Callable[[], Any], asked: Asked) -> Any:
         """What the call returns, with marks on what selected modules return."""
-        names = {
-            path: "/".join([*self.path, name])
-            for path, name in selected_layers(net, _filter(asked.layers)).items()
-        }
+        selected = selected_layers(net, _filter(asked.layers), "module, method_name")
+        names = {path: "/".join([*self.path, name]) for path, name in selected.items()}
         mark_calls(net, names)
         with collecting_calls() as called:
             result = call()
@@ -98,6 +96,16 @@ class Network(nn.Module):
             stream.set_raw_value(jax.random.split(own, shape) if shape else own)
 
 
+def given(network: type[nnx.Module]) -> dict[str, inspect.Parameter]:
+    """What the ``__init__`` of a class of NNX modules can be given by keyword."""
+    _, *parameters = inspect.signature(network.__init__).parameters.values()
+    return {
+        each.name: each
+        for each in parameters
+        if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+    }
+
+
 @functools.cache
 def linen_class(network: type[nnx.Module]) -> type[Network]:
     """A class of Linen modules that are called as ``(inputs, train=...)`` and do as NNX's do.
@@ -116,12 +124,7 @@ def linen_class(network: type[nnx.Module]) -> type[Network]:
         without ``train``, where ``nnx.Module.train`` and ``eval`` say it.
     """
     known = hints(network.__init__)
-    fields = {
-        name: parameter.default
-        for name, parameter in inspect.signature(network.__init__).parameters.items()
-        if name not in ("self", "rngs")
-        and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-    }
+    fields = {name: each.default for name, each in given(network).items() if name != "rngs"}
     fields = {name: tuple(v) if isinstance(v, list) else v for name, v in fields.items()}
     fields = {name: value for name, value in fields.items() if type(value).__hash__ is not None}
     first = [name for name, value in fields.items() if value is inspect.Parameter.empty]

@@ -140,3 +140,8 @@ def _check_model(model: Any) -> None:
             "loss_and_norm(per_example_loss, model, inputs); of Flax Linen, take "
             "har_jax.loss_and_jacobian_norm"
         )
+    if not callable(model):
+        raise TypeError(
+            f"a {type(model).__name__} cannot be called: give a module whose __call__ calls its "
+            "methods and returns what the losses need"
+        )

@@ -1,50 +1,34 @@
 """Marks that what a program returns does not depend on."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+import collections
+from collections.abc import Iterable, Sequence
 
 from jax.extend import core
+from jax.interpreters import partial_eval
 
-from har_jax.jaxprs import is_variable
-from har_jax.tapping.marks import MARK, name_in
+from har_jax.jaxprs import equations
+from har_jax.tapping.marks import MARK
 
 
-def unused_marks(jaxpr: core.Jaxpr, outputs: Sequence[Any]) -> list[str]:
+def unused_marks(jaxpr: core.Jaxpr, outputs: Sequence[bool]) -> list[str]:
     """The names of marks that some outputs of a program do not depend on.
 
-    What stands inside of a loop is taken to be used where the loop is. Marks of traces that were
-    thrown away are left out.
+    Marks of traces that were thrown away are left out.
 
     Args:
       jaxpr: The program, in which every mark is within reach.
-      outputs: Those of its outputs that are asked about.
+      outputs: Of each of its outputs, whether it is asked about.
     """
-    thrown_away = {
-        id(equation)
+    used, _ = partial_eval.dce_jaxpr(jaxpr, outputs)
+    kept = set(map(id, used.eqns))
+    thrown_away = [
+        equation
         for equation in jaxpr.eqns
-        if equation.primitive is MARK and equation.params["within"]
-    }
-    unused = [e for e in _unused(jaxpr, outputs) if id(e) not in thrown_away]
-    return [equation.params["name"] for equation in reversed(unused)]
+        if equation.primitive is MARK and equation.params["within"] and id(equation) not in kept
+    ]
+    unused = _names(equations(jaxpr)) - _names(equations(used)) - _names(thrown_away)
+    return list(unused)
 
 
-def _unused(jaxpr: core.Jaxpr, outputs: Sequence[Any]) -> Iterator[core.JaxprEqn]:
-    """The marks that are not used, from the last on."""
-    needed = set(filter(is_variable, outputs))
-    for equation in reversed(jaxpr.eqns):
-        used = not needed.isdisjoint(equation.outvars)
-        if equation.primitive is MARK and not used:
-            yield equation
-        elif name_in(equation) is not None:
-            for body in core.jaxprs_in_params(equation.params):
-                yield from _unused(body, _outputs_inside(equation, body, needed))
-        if used:
-            needed.update(filter(is_variable, equation.invars))
-
-
-def _outputs_inside(equation: core.JaxprEqn, body: core.Jaxpr, needed: set[Any]) -> list[Any]:
-    """The outputs of what an equation runs that are needed outside of it."""
-    if equation.primitive.name == "scan":
-        return [] if needed.isdisjoint(equation.outvars) else body.outvars
-    pairs = zip(body.outvars, equation.outvars, strict=True)
-    return [inner for inner, outer in pairs if outer in needed]
+def _names(equations: Iterable[core.JaxprEqn]) -> collections.Counter[str]:
+    return collections.Counter(each.params["name"] for each in equations if each.primitive is MARK)

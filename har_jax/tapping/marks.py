@@ -75,8 +75,13 @@ def _differentiate(primals: Sequence[Array], tangents: Sequence[Array], **option
 
 
 def _map(axis_of_map: Any, arrays: Sequence[Array], axes: Sequence[int | None], **options: Any):
-    """Maps a mark, also one of what is the same for all: it runs as often as everything there."""
+    """Maps a mark, also one of what is the same for all: it runs as often as everything there.
+
+    But of what has a tangent: in ``jax.jacfwd``, which maps tangents, values are the same for all.
+    """
     (array,), (axis,) = arrays, axes
+    if axis is None and options["differentiated"]:
+        return MARK.bind(array, **{**options, "within": within()}), None
     if axis is None:
         rows = jnp.broadcast_to(array, (axis_of_map.size, *array.shape))
     else:

@@ -115,7 +115,12 @@ def trace(fun: Callable[[], Any], context: Any, kind: Kind = LAYERS) -> Program:
         refuse_hoisted(jaxpr)
         found = _find(jaxpr, ())
     taps, structure = jax.tree.flatten(found, is_leaf=lambda node: isinstance(node, Tap))
-    outermost = sum(isinstance(node, Tap) and not node.added for node in found)
+    # What jax.jit(..., inline=True) has traced stands there too, and is not called again.
+    outermost = sum(
+        equation.primitive is MARK and not equation.params["mapped"]
+        and not equation.params["within"]
+        for equation in jaxpr.eqns
+    )  # fmt: skip
     simple = outermost == len(taps) == tracing.marked
 
     def run(perturbations: Sequence[Array]) -> Any:

@@ -118,8 +118,8 @@ def _check_taps(program: Program) -> None:
             "the function runs no tap: R would be zero. Go on with har_jax.tap(x) in place of x "
             "where an activation counts, inside of the function that is given"
         )
-    loss = program.jaxpr.outvars[0]
-    if unused := unused_marks(program.jaxpr, [loss]):
+    _, *aux = program.jaxpr.outvars
+    if unused := unused_marks(program.jaxpr, [True, *(False for _ in aux)]):
         raise TapError(
             f"the losses do not depend on {TAPS.subject.format(unused[0])}, whose norm would be "
             "zero: go on with what har_jax.tap returns, or take the tap out"
