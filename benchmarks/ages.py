@@ -18,7 +18,7 @@ from typing import NamedTuple
 ROOT = pathlib.Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
 # What no table depends on, of the package that all depend on.
-WITHOUT = ("har_jax/report", "har_jax/reproduce", "har_jax/main.py")
+WITHOUT = ("har_jax/report", "har_jax/reproduce", "har_jax/tune", "har_jax/main.py")
 SAME = "Bits: same"
 
 

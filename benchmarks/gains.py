@@ -3,20 +3,18 @@
 python -m benchmarks.gains --seeds=10 --variant=har \\
     --variant="uniform regularizer.uniform_strength=1" \\
     --variant="har regularizer.derivative=first_order regularizer.every=2"
-python -m benchmarks.gains --first_seed=100 --seeds=8 --validation \\
-    --variant="har regularizer.strength=0.3" --variant="har regularizer.strength=1"
 python -m benchmarks.gains --data=cifar10_small --seeds=3 --variant=har
 
 A variant is a method and what it changes in the config. Runs each of them at every seed, and
 prints the mean and the standard error of its accuracy, and of its gain over ERM at the same seed,
 for each part of the classes; with --shots also for many-, medium- and few-shot classes, where there
-are such. What is complete in the workdir is not run again.
+are such. What is complete in the workdir is not run again. What a method has to be told, as its
+strength, is chosen beforehand by python -m har_jax.tune.
 """
 
 import ast
 import json
 import pathlib
-import shutil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,7 @@ from absl import app, flags, logging
 from configs import digits
 from har_jax.config import own, recipes, validate
 from har_jax.experiment.algorithm import Experiment
+from har_jax.experiment.runs import take
 from har_jax.report.long_tail import SHOTS
 from har_jax.system.files import write_json
 
@@ -93,7 +92,6 @@ _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
 _VARIANTS = flags.DEFINE_multi_string("variant", ["har"], "A method, and KEY=VALUE of the config.")
 _ALL = flags.DEFINE_multi_string("all", [], "KEY=VALUE for all of them, ERM included.")
-_VALIDATION = flags.DEFINE_bool("validation", False, "Evaluate on a part of the training set.")
 _SHOTS = flags.DEFINE_bool("shots", False, "Many-, medium- and few-shot classes as well.")
 _WORKDIR = flags.DEFINE_string("workdir", "runs/gains", "Where the runs go.")
 
@@ -153,18 +151,13 @@ def run(seed, variant):
     config.seed = seed
     config.methods = (variant.method,)
     config.data.data_dir = _DATA_DIR.value
-    if _VALIDATION.value:
-        config.data.evaluate_on = "validation"
-        config.data.validation_fraction = 0.25
     config.update_from_flattened_dict(_changes(_ALL.value) | variant.changes)
     validate(config)
     root = pathlib.Path(_WORKDIR.value)
     workdir = root / f"seed-{seed}" / variant.label.replace(" ", "-")
     if not workdir.exists():
-        for stage in _SHARED:
-            for other in root.glob(f"seed-{seed}/*/{stage}"):
-                shutil.copytree(other, workdir / stage)
-                break
+        for other in root.glob(f"seed-{seed}/*"):
+            take(_SHARED, other, workdir)
     Experiment(config, workdir).run()
     return json.loads((workdir / "report" / "results.json").read_text())
 

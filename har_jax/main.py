@@ -9,6 +9,9 @@ and what was made from another config is refused. The report is WORKDIR/report/i
 
 A config file is a path, or the name of one that comes with the package. --config.KEY=VALUE
 overrides what it says, for example --config.seed=1 --config.regularizer.strength=0.3.
+
+har-jax tune chooses strengths on held-out training data, as python -m har_jax.tune does; see its
+--help.
 """
 
 import os
@@ -19,12 +22,10 @@ from typing import NoReturn
 
 import jax
 from absl import app, flags, logging
-from ml_collections import config_flags
 from ml_collections.config_dict import ConfigDict
 
 from har_jax import config as har_config
-from har_jax.config import document, overrides
-from har_jax.config import files as config_files
+from har_jax.config import command_line, document
 from har_jax.data.examples import DataError
 from har_jax.experiment.workdir import STAGES, StageError
 from har_jax.system import process_flags, starting
@@ -37,6 +38,7 @@ from har_jax.system.interruption import (
     received,
 )
 from har_jax.system.terminal import guard_output, stop
+from har_jax.tune import command
 
 _WORKDIR = flags.DEFINE_string(
     "workdir", None, "Where the results go; runs/ and the config file's name if not given."
@@ -112,38 +114,18 @@ def _parse(argv: list[str]) -> list[str]:
     """
     if len(argv) == 1:
         stop("nothing to run: try --config=configs/digits.py, or --help")
-    try:
-        argv, file = overrides.take_file(argv)
-        config = config_files.load(file)
-        if isinstance(config, ConfigDict):
-            argv = overrides.prepare(config, argv)
-            config_flags.DEFINE_config_dict("config", config, sys_argv=argv)
-            rest = flags.FLAGS(argv)
-            if len(rest) > 1:
-                stop(f"{rest[1]!r} is not a flag: write --config=FILE and --config.KEY=VALUE")
-        har_config.validate(config)
-        _check_promotion(config)
-        process_flags.check()
-    except har_config.ConfigError as error:
-        stop(str(error))
-    except flags.IllegalFlagValueError as error:
-        stop(overrides.wrong_value(config, argv, str(error)))
-    except OSError as error:
-        stop(f"the config file cannot be read: {error}")
-    except flags.Error as error:
-        stop(str(error))
-    except Exception as error:  # a config file is a program, and can fail in any way
-        stop(config_files.failure(error))
-    return [argv[0], str(file)]
+    given = command_line.read(argv, flags.FLAGS, _check)
+    return [argv[0], str(given.file)]
 
 
-def _check_promotion(config: ConfigDict) -> None:
+def _check(config: ConfigDict) -> None:
     strict = jax.config.jax_numpy_dtype_promotion == "strict"  # type: ignore[attr-defined]
     if strict and config.model.dtype != "float32":
         raise har_config.ConfigError(
             f"config.model.dtype={config.model.dtype!r} and JAX_NUMPY_DTYPE_PROMOTION=strict "
             "exclude each other, since Flax's norms compute in both widths: unset one of the two"
         )
+    process_flags.check()
 
 
 def _help() -> str:
@@ -158,9 +140,10 @@ def run() -> None:
     """The command."""
     end_at_once()
     guard_output()
-    if {"-h", "-help", "--help", "--helpshort", "--helpfull"} & set(
-        sys.argv[1:]
-    ):  # which absl ends with 1
+    if sys.argv[1:2] == ["tune"]:
+        command.main(sys.argv[2:])
+        return
+    if _HELP & set(sys.argv[1:]):  # which absl ends with 1
         print(_help())
         sys.exit(0)
     app.run(main, flags_parser=_parse)

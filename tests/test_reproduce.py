@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from har_jax.config import base, recipes, validate
-from har_jax.experiment import stages
+from har_jax.experiment import runs, stages
 from har_jax.experiment.workdir import StageError, WorkdirError
 from har_jax.methods import METHODS
-from har_jax.reproduce import grid, render, runs
+from har_jax.reproduce import grid, render
 from har_jax.reproduce.__main__ import SCALES
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import (
@@ -284,7 +284,7 @@ def experiments(monkeypatch):
         def __init__(self, config, workdir):
             self.config, self.workdir = config, workdir
 
-        def run(self):
+        def run(self, stage=None):
             seed, methods = self.config.seed, self.config.methods
             made.append((seed, methods))
             (self.workdir / "report").mkdir(parents=True, exist_ok=True)

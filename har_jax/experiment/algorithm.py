@@ -114,6 +114,16 @@ class Experiment:
                 self._run_entry(entry)
                 wait_for_all("end of stage")
 
+    @property
+    def common_stages(self) -> tuple[str, ...]:
+        """Those that come before any method's own, and depend on no method's options."""
+        common = ("pretrain", "estimate", "start")
+        return tuple(entry.stage for entry in self._stages() if entry.stage in common)
+
+    def refuse_other_config(self) -> None:
+        """Raises :class:`WorkdirError` if what the workdir holds was made from another config."""
+        refuse_differences([entry.folder for entry in self._stages() if entry.stage != "predict"])
+
     def _check_data(self, entries: Sequence[_Stage]) -> None:
         a = self._artefacts
         if a.estimates and a.foreign:

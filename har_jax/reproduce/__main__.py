@@ -12,39 +12,25 @@ import platform
 import shlex
 import sys
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
 from absl import logging
 
-from har_jax.config import ConfigError, recipes
-from har_jax.data.examples import DataError
-from har_jax.experiment.workdir import StageError
+from har_jax.config import recipes
+from har_jax.experiment.ending import in_one_line
 from har_jax.reproduce import render
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.system import starting
+from har_jax.system.arguments import Parser, positive_integer
 from har_jax.system.files import write_json, write_text
-from har_jax.system.interruption import (
-    SECONDS_TO_SAVE,
-    Interrupted,
-    check,
-    end_at_once,
-    end_in_time,
-)
 from har_jax.system.terminal import guard_output, stop
-from har_jax.train.memory import shortage
 
 SCALES = {
     "full": Scale(shrink=lambda config: None, strengths={UNIFORM: (0.01, 0.02, 0.05, 0.1)}),
     "small": Scale(shrink=recipes.shrink, strengths={UNIFORM: (0.1, 0.3, 1.0)}),
 }
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        stop(f"{message}; --help says more")
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -58,38 +44,15 @@ def main(arguments: Sequence[str]) -> None:
     folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
-    end_in_time(SECONDS_TO_SAVE)
-    try:
+    with in_one_line():
         grid.check()
         grid.find_data()
         results = _reproduce(grid, options, shlex.join(arguments))
-        end_at_once()
-        check()
-    except ConfigError as error:
-        stop(str(error))
-    except (StageError, DataError, OSError) as error:
-        stop(str(error), status=1)
-    except (jax.errors.JaxRuntimeError, MemoryError) as error:
-        if told := shortage(error):
-            stop(told, status=1)
-        raise
-    except BrokenProcessPool:
-        stop(
-            "a run was killed, as happens where memory is short: take fewer --jobs; the same "
-            "command goes on from the last checkpoints",
-            status=1,
-        )
-    except Interrupted as error:
-        stop(f"{error}: the same command goes on from there", status=128 + error.signal)
     print(render.terminal(results))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m har_jax.reproduce",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = Parser("python -m har_jax.reproduce", __doc__)
     add = parser.add_argument
     add("--table", required=True, choices=TABLES, help="the table")
     add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
@@ -110,12 +73,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--workdir", default="runs/reproduce", help="where results go (runs/reproduce)")
     add("--data_dir", help="of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given")
     return parser
-
-
-def positive_integer(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{number} must be positive")
-    return number
 
 
 def _reproduce(grid: Grid, options: argparse.Namespace, arguments: str) -> dict[str, Any]:

@@ -11,11 +11,12 @@ from ml_collections import config_dict
 
 from har_jax.config import validate
 from har_jax.experiment.build import make_source
+from har_jax.experiment.runs import Results, Run, execute
 from har_jax.report.long_tail import SHOTS
-from har_jax.reproduce.runs import Results, Run, execute
 from har_jax.reproduce.tables import Column, Paper, Row, Table
-
-VALIDATION_FRACTION = 0.2
+from har_jax.tune.choice import choose
+from har_jax.tune.scores import FRACTION, scores
+from har_jax.tune.trials import make_trial
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,9 +155,7 @@ class Grid:
         for strength in self.scale.strengths[row.tunes]:
             overrides = row.with_strength(strength).overrides
             config = self._config(setting, overrides, self.seeds[0])
-            config.methods = (row.method,)
-            config.data.evaluate_on = "validation"
-            config.data.validation_fraction = VALIDATION_FRACTION
+            make_trial(config, row.method, FRACTION)
             validate(config)
             folder = self.workdir / setting / f"tuning-seed-{self.seeds[0]}" / _folder(overrides)
             runs[strength] = Run(config, folder)
@@ -165,14 +164,15 @@ class Grid:
     def _choose(
         self, setting: str, row: Row, results: Mapping[float, Results | None]
     ) -> dict[str, Any]:
-        accuracies = [(s, _percent(r, row.method, Column(setting))) for s, r in results.items()]
-        chosen, _ = max(accuracies, key=lambda pair: -1.0 if pair[1] is None else pair[1])
+        shares = scores([[of] for of in results.values()], row.method, "mean_per_group")
+        choice = choose(list(results), shares)
+        percents = [None if share != share else 100 * share for share in shares[:, 0].tolist()]
         return {
             "setting": setting,
             "key": row.tunes,
             "seed": self.seeds[0],
-            "chosen": chosen,
-            "accuracies": accuracies,
+            "chosen": list(results)[choice.best],
+            "accuracies": list(zip(results, percents, strict=True)),
         }
 
     def _config(

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
@@ -36,10 +37,14 @@ class Run:
     Attributes:
       config: Validated.
       workdir: Where.
+      stages: Those that are made, which then have no results; None for all.
+      shared: A workdir whose stages before the methods' are taken where this one lacks them.
     """
 
     config: config_dict.ConfigDict
     workdir: pathlib.Path
+    stages: tuple[str, ...] | None = None
+    shared: pathlib.Path | None = None
 
 
 def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
@@ -51,8 +56,9 @@ def execute(runs: Sequence[Run], jobs: int) -> list[Results | None]:
         processor cores out among them and write ``log.txt`` in each workdir.
 
     Returns:
-      The results of each; None for one that diverged. Where methods could not be trained there is
-      ``ended``, by method why, and nothing else where none could.
+      The results of each; None for one that diverged, and nothing of one of some stages. Where
+      methods could not be trained there is ``ended``, by method why, and nothing else where none
+      could.
 
     Raises:
       StageError: if a run ends for another reason than one of its methods.
@@ -135,7 +141,11 @@ def _execute(run: Run) -> Results | None:
             config = config.copy_and_resolve_references()
             config.methods = left
         try:
-            Experiment(config, run.workdir).run()
+            experiment = Experiment(config, run.workdir)
+            if run.shared is not None:
+                take(experiment.common_stages, run.shared, run.workdir)
+            for stage in run.stages or (None,):
+                experiment.run(stage)
         except FloatingPointError as error:
             print(f"{run.workdir}: {error}", flush=True)
             return None
@@ -149,6 +159,18 @@ def _execute(run: Run) -> Results | None:
             if set(ended) < set(run.config.methods):
                 write_json(path, ended)
             continue
+        if run.stages is not None:
+            return {}
         results = json.loads((run.workdir / "report" / "results.json").read_text())
         return {**results, "ended": ended} if ended else results
     return {"ended": ended}
+
+
+def take(stages: Iterable[str], shared: pathlib.Path, workdir: pathlib.Path) -> None:
+    """Copies the folders of stages that are there and not here, whole or not at all."""
+    for stage in stages:
+        if (shared / stage).is_dir() and not (workdir / stage).exists():
+            partial = workdir / f".{stage}.tmp"
+            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+            shutil.copytree(shared / stage, partial)
+            partial.rename(workdir / stage)

@@ -1,0 +1,1 @@
+"""Strengths, chosen on held-out noisy training data: ``python -m har_jax.tune --config=FILE``."""
