@@ -115,12 +115,12 @@ def main(_):
         method, *pairs = text.split()
         variants.append(Variant(method, _changes(pairs)))
     accuracies = {}
-    for seed in range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value):
+    for seed in seeds():
         for variant in variants:
             results = run(seed, variant)
             found = by_part(results, own.method_name(variant.method), shots=_SHOTS.value)
             accuracies.setdefault(variant.label, {})[seed] = found
-        write_json(pathlib.Path(_WORKDIR.value) / "accuracies.json", accuracies)
+        write_json(workdir() / "accuracies.json", accuracies)
     for line in [*table(accuracies), "", *by_seed(accuracies)]:
         print(line)
 
@@ -147,19 +147,34 @@ def _changes(pairs):
 
 def run(seed, variant):
     """One experiment; the stages that do not depend on the variant are made once a seed."""
+    config = config_of(seed, variant)
+    folder = workdir() / f"seed-{seed}" / variant.label.replace(" ", "-")
+    if not folder.exists():
+        for other in workdir().glob(f"seed-{seed}/*"):
+            take(_SHARED, other, folder)
+    Experiment(config, folder).run()
+    return json.loads((folder / "report" / "results.json").read_text())
+
+
+def config_of(seed, variant):
+    """The config of --data at a seed, with what --all and the variant change."""
     config = _CONFIGS[_DATA.value]()
     config.seed = seed
     config.methods = (variant.method,)
     config.data.data_dir = _DATA_DIR.value
     config.update_from_flattened_dict(_changes(_ALL.value) | variant.changes)
     validate(config)
-    root = pathlib.Path(_WORKDIR.value)
-    workdir = root / f"seed-{seed}" / variant.label.replace(" ", "-")
-    if not workdir.exists():
-        for other in root.glob(f"seed-{seed}/*"):
-            take(_SHARED, other, workdir)
-    Experiment(config, workdir).run()
-    return json.loads((workdir / "report" / "results.json").read_text())
+    return config
+
+
+def seeds():
+    """Those of --seeds and --first_seed."""
+    return range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value)
+
+
+def workdir():
+    """That of --workdir."""
+    return pathlib.Path(_WORKDIR.value)
 
 
 def table(accuracies):

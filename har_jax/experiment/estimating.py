@@ -1,13 +1,12 @@
 """From what models say of examples that they did not see to tau, as a config says."""
 
 import pathlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from har_jax.config.consistency import estimated_from
 from har_jax.data import Examples
 from har_jax.estimation.calibration import calibrated
 from har_jax.estimation.estimate import Estimated, estimate
@@ -23,43 +22,66 @@ from har_jax.system import seeds
 from har_jax.train.evaluate import ByExample
 
 
-def estimate_of(
+class Facts(NamedTuple):
+    """What groupings and noises read of the training examples.
+
+    Attributes:
+      given: By name, of :data:`har_jax.estimation.groupings.READS`.
+      temperatures: By fold, of the probabilities; none where these are not read.
+    """
+
+    given: Mapping[str, Any]
+    temperatures: Mapping[str, float]
+
+
+def facts_of(
     trainer: Trainer,
     said: OutOfSample,
     probabilities: Callable[[], Float[np.ndarray, "n K"]],
     pretrained: pathlib.Path,
-) -> Estimated:
-    """Estimates tau of the training examples.
+    needed: Collection[str],
+) -> Facts:
+    """Reads what is needed to group the training examples, and to see their noise.
 
     Args:
       trainer: Of the config.
       said: Of some or all of the training examples.
       probabilities: Gives those of all, rows of NaN where nothing is known.
       pretrained: The folder of the pre-trained models.
+      needed: The names of what is read.
 
     Raises:
       WorkdirError: if a model is needed whose checkpoint is gone.
     """
-    config, data = trainer.config, trainer.data
+    data = trainer.data
     labels = data.train.labels.astype(np.int64)
     prediction, fold = said.of_all(len(labels))
-    facts: dict[str, Any] = {
+    given: dict[str, Any] = {
         "labels": labels,
         "class_names": tuple(data.class_names),
         "groups": data.train.group_ids().astype(np.int64),
         "group_names": tuple(data.group_names),
         "prediction": prediction,
-        "seed": seeds.derive(config.seed, "groups"),
+        "seed": seeds.derive(trainer.config.seed, "groups"),
     }
     temperatures: dict[str, float] = {}
-    needed = estimated_from(config.estimate.groups, config.estimate.noise)
     if "probabilities" in needed:
-        facts["probabilities"], temperatures = calibrated(probabilities(), labels, fold)
+        given["probabilities"], temperatures = calibrated(probabilities(), labels, fold)
     if "features" in needed:
-        facts["features"], facts["spaces"] = _features(trainer, pretrained)
-    neighbourhoods = make(GROUPINGS[config.estimate.groups], chosen=config.estimate, given=facts)
-    noise = make(NOISES[config.estimate.noise], chosen={}, given=facts)
-    return estimate(neighbourhoods, noise, config.estimate.smoothing, temperatures)
+        given["features"], given["spaces"] = _features(trainer, pretrained)
+    return Facts(given, temperatures)
+
+
+def estimate_from(facts: Facts, chosen: Mapping[str, Any]) -> Estimated:
+    """Estimates tau of the training examples.
+
+    Args:
+      facts: What the choices need.
+      chosen: ``config.estimate``.
+    """
+    neighbourhoods = make(GROUPINGS[chosen["groups"]], chosen=chosen, given=facts.given)
+    noise = make(NOISES[chosen["noise"]], chosen={}, given=facts.given)
+    return estimate(neighbourhoods, noise, chosen["smoothing"], facts.temperatures)
 
 
 def _features(

@@ -2,12 +2,13 @@
 
 import dataclasses
 
+from har_jax.config.consistency import estimated_from
 from har_jax.config.defaults import flatten
 from har_jax.estimation.estimate import errors_by_group
 from har_jax.estimation.out_of_sample import warn_of_confusion
 from har_jax.experiment.artefacts import Artefacts, save, write
 from har_jax.experiment.build import make_filter
-from har_jax.experiment.estimating import estimate_of
+from har_jax.experiment.estimating import estimate_from, facts_of
 from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.report.given import given, given_by_selection, read_given
@@ -31,13 +32,15 @@ def run_estimate(artefacts: Artefacts) -> None:
     labels, groups = data.train.labels, data.train.group_ids()
     warn_of_confusion(said, labels, data.class_names, foreign=artefacts.foreign)
     errors, folds = errors_by_group(said, labels, groups, len(data.group_names))
-    estimated = estimate_of(
-        artefacts.trainer, said, artefacts.probabilities, artefacts.pretrain.path
+    chosen = artefacts.config.estimate
+    needed = estimated_from(chosen.groups, chosen.noise)
+    facts = facts_of(
+        artefacts.trainer, said, artefacts.probabilities, artefacts.pretrain.path, needed
     )
     folder = artefacts.estimate.path
     write(folder / "errors.npz", **dataclasses.asdict(errors))
     write(folder / "folds.npz", **folds)
-    save(folder, estimated)
+    save(folder, estimate_from(facts, chosen))
 
 
 def run_start(artefacts: Artefacts) -> None:

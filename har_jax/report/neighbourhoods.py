@@ -35,8 +35,8 @@ def described(
         "temperatures": dict(estimated.temperatures),
         "adaptation": {**found._asdict(), "is_needed": found.is_needed},
         "recovered": {
-            "by_label": _recovered(estimated.noise, flipped, data.train.labels),
-            "by_true_class": _recovered(estimated.noise, flipped, data.clean_labels),
+            "by_label": recovered(estimated.noise, flipped, data.train.labels),
+            "by_true_class": recovered(estimated.noise, flipped, data.clean_labels),
         }
         if np.any(flipped)
         else None,
@@ -103,10 +103,18 @@ def told(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _recovered(
+def recovered(
     noise: Float[np.ndarray, " n"], flipped: Bool[np.ndarray, " n"], classes: Int[np.ndarray, " n"]
 ) -> float | None:
-    """Spearman's correlation over classes; None of fewer than three, or of constants."""
+    """Spearman's correlation of the mean noise of each class with the share that is flipped there.
+
+    None of fewer than three classes, or where one of the two is the same in all.
+
+    Args:
+      noise: ``[n]``, I of each example.
+      flipped: ``[n]``, whether its label is wrong.
+      classes: ``[n]``, its label, or its true class.
+    """
     present, index = np.unique(classes, return_inverse=True)
     counts = np.bincount(index)
     shares = [np.bincount(index, values) / counts for values in (noise, flipped)]
