@@ -18,6 +18,7 @@ from har_jax.estimation.groupings import GROUPINGS
 from har_jax.estimation.noises import NOISES
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.artefacts import Artefacts
+from har_jax.experiment.workdir import StageError
 from har_jax.models.layers.classifier import CosineClassifier, features_of
 from har_jax.strength import (
     adaptation,
@@ -354,6 +355,14 @@ def test_every_example_has_a_tau_whatever_is_chosen(pretrained, tmp_path, capsys
         wrong = unseen["prediction"] != labels[unseen["index"]]
         by_hand = group_statistics(labels, labels[unseen["index"]], wrong, smoothing=None)
         np.testing.assert_array_equal(found.tau, by_hand.per_example(by_hand.tau, labels))
+
+
+def test_where_nothing_counts_the_choice_is_named(pretrained, tmp_path, capsys, monkeypatch):
+    nothing = lambda *, labels: np.full(len(labels), np.nan)
+    monkeypatch.setitem(NOISES, "confident_joint", nothing)
+    message = "config.estimate.noise='confident_joint': there are no validation examples"
+    with pytest.raises(StageError, match=message):
+        estimated(pretrained, tmp_path, **{"estimate.noise": "confident_joint"})
 
 
 class Net(nn.Module):

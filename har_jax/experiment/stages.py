@@ -11,6 +11,7 @@ from har_jax.experiment.build import make_filter
 from har_jax.experiment.estimating import estimate_from, facts_of
 from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.selection import cross_validation_of, select
+from har_jax.experiment.workdir import StageError
 from har_jax.report.given import given, given_by_selection, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
@@ -40,7 +41,14 @@ def run_estimate(artefacts: Artefacts) -> None:
     folder = artefacts.estimate.path
     write(folder / "errors.npz", **dataclasses.asdict(errors))
     write(folder / "folds.npz", **folds)
-    save(folder, estimate_from(facts, chosen))
+    try:
+        estimated = estimate_from(facts, chosen)
+    except ValueError as error:  # of what is there nothing can be estimated
+        raise StageError(
+            f"config.estimate.groups={chosen.groups!r}, config.estimate.noise={chosen.noise!r}: "
+            f"{error}"
+        ) from error
+    save(folder, estimated)
 
 
 def run_start(artefacts: Artefacts) -> None:
