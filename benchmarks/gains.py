@@ -127,6 +127,11 @@ def main(_):
         print(line)
 
 
+def config_of(data):
+    """What is trained on some data, by its name."""
+    return _CONFIGS[data]()
+
+
 def by_part(results, method, *, shots):
     """In percent, of the parts of the groups that have test examples, and of such shots."""
     shares = {part: mean["test_accuracy"] for part, mean in results["means"][method].items()}
@@ -149,7 +154,7 @@ def _changes(pairs):
 
 def run(seed, variant):
     """One experiment; the stages that do not depend on the variant are made once a seed."""
-    config = _CONFIGS[_DATA.value]()
+    config = config_of(_DATA.value)
     config.seed = seed
     config.methods = (variant.method,)
     config.data.data_dir = _DATA_DIR.value
