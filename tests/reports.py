@@ -7,7 +7,7 @@ from har_jax.data.training_data import TrainingData
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.report.results import Inputs
 
-ALPHABET = "the plot and all of its people are as flat as this line or flatter".split()
+SPEECH = ("the plot", "and all of", "its people", "are as flat", "as this line", "or flatter")
 
 
 def flipped_at_random(labels, num_classes, rate, seed=0):
@@ -92,7 +92,7 @@ def of_digits(**options):
 def of_texts(count=200, **options):
     """A report on texts of up to 200 words, some with characters that mean something in HTML."""
     rng = np.random.default_rng(0)
-    words = [*ALPHABET, "<script>alert(1)</script>", "&amp;", '"quoted"', "\udc80"]
+    words = [*SPEECH, "<script>alert(1)</script>", "&amp;", '"quoted"', "\udc80"]
     texts = np.array(
         [" ".join(rng.choice(words, rng.integers(1, 200))) for _ in range(count)], object
     )

@@ -32,7 +32,9 @@ class Card(NamedTuple):
       name: What it is called: its id, or its place in the training set.
       label, group: Their ids.
       given: The name of its label.
+      label_probability: Of that, out of sample; empty where nothing is said.
       prediction: The name of the class that is predicted out of sample; empty where none is.
+      probability: Of that; empty where it is not known.
       facts: What else there is to say, by what it is.
       truth: The name of the class that the example is of; empty where that is not known.
       picture: None of a text, and of what cannot be read.
@@ -44,7 +46,9 @@ class Card(NamedTuple):
     label: int
     group: int
     given: str
+    label_probability: str
     prediction: str
+    probability: str
     facts: Mapping[str, str]
     truth: str
     picture: Picture | None
@@ -205,21 +209,22 @@ class _Cards:
     def of(self, row: int) -> Card:
         row, data = int(row), self._data
         label, said, at = int(data.train.labels[row]), self._said, self._at[row]
-        prediction, facts = "", {}
+        prediction = probability = label_probability = ""
         if said is not None and at >= 0 and said.prediction[at] >= 0:
             prediction = data.class_names[said.prediction[at]]
             if said.confidence is not None:
-                facts["with"] = _percent(float(said.confidence[at]))
-            facts["label"] = _percent(float(np.exp(-said.loss[at])))
-        facts |= self._after_training(row)
+                probability = _percent(float(said.confidence[at]))
+            label_probability = _percent(float(np.exp(-said.loss[at])))
         words, rest = _cut(self._text(row))
         return Card(
             name=str(row) if self._names is None else _plain(self._names[row]),
             label=label,
             group=int(self._groups[row]),
             given=data.class_names[label],
+            label_probability=label_probability,
             prediction=prediction,
-            facts=facts,
+            probability=probability,
+            facts=self._after_training(row),
             truth=data.class_names[data.clean_labels[row]] if self._is_known else "",
             picture=self._pictures.of(row),
             words=words,
@@ -262,4 +267,6 @@ def _cut(text: str) -> tuple[str, str]:
 
 
 def _percent(share: float) -> str:
+    if 0.99 < share < 1:
+        return ">99%"
     return f"{100 * share:.0f}%" if share == 0 or share >= 0.01 else "<1%"
