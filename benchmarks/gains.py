@@ -125,6 +125,11 @@ def main(_):
         print(line)
 
 
+def config_of(data):
+    """What is trained on some data, by its name."""
+    return _CONFIGS[data]()
+
+
 def by_part(results, method, *, shots):
     """In percent, of the parts of the groups that have test examples, and of such shots."""
     shares = {part: mean["test_accuracy"] for part, mean in results["means"][method].items()}
@@ -147,7 +152,7 @@ def _changes(pairs):
 
 def run(seed, variant):
     """One experiment; the stages that do not depend on the variant are made once a seed."""
-    config = config_of(seed, variant)
+    config = config_at(seed, variant)
     folder = workdir() / f"seed-{seed}" / variant.label.replace(" ", "-")
     if not folder.exists():
         for other in workdir().glob(f"seed-{seed}/*"):
@@ -156,9 +161,9 @@ def run(seed, variant):
     return json.loads((folder / "report" / "results.json").read_text())
 
 
-def config_of(seed, variant):
+def config_at(seed, variant):
     """The config of --data at a seed, with what --all and the variant change."""
-    config = _CONFIGS[_DATA.value]()
+    config = config_of(_DATA.value)
     config.seed = seed
     config.methods = (variant.method,)
     config.data.data_dir = _DATA_DIR.value

@@ -40,7 +40,7 @@ def main(_):
         pretrained = folder / "recovered"
         for other in folder.glob("*"):
             take(("pretrain",), other, pretrained)
-        config = gains.config_of(seed, gains.Variant("har", {}))
+        config = gains.config_at(seed, gains.Variant("har", {}))
         Experiment(config, pretrained).run("pretrain")
         artefacts = Artefacts(config, pretrained)
         data = artefacts.data

@@ -48,6 +48,14 @@ class Data:
             place=True,
         ),
     ] = None
+    relabel: Annotated[
+        str | None,
+        Option(
+            "a report's relabel.csv, edited: corrections of labels that are trained on; see "
+            "docs/own_images.md",
+            place=True,
+        ),
+    ] = None
     on_leak: Annotated[
         OnLeak, Option("what to do with training examples that are tested on too")
     ] = "stop"

@@ -8,6 +8,7 @@ import numpy as np
 
 from har_jax.data.apart import Parts
 from har_jax.data.classes import Classes
+from har_jax.data.corrections import Corrections, corrected
 from har_jax.data.corruption import Imbalance, Noise
 from har_jax.data.examples import DataError, Dataset, Examples
 from har_jax.data.label_files import LabelFile
@@ -38,6 +39,7 @@ def load(
     on_leak: OnLeak = "stop",
     reads: Kind | None = None,
     labels: LabelFile | None = None,
+    corrections: Corrections | None = None,
 ) -> TrainingData:
     """Loads a source and corrupts its training set: noise first, then imbalance.
 
@@ -59,6 +61,8 @@ def load(
       reads: What the network takes; None for what there is.
       labels: Where given, these are trained on, in place of the training set's own, which count as
         true, as they do where noise is made. They are joined before anything is left out.
+      corrections: Where given, some labels that are trained on are changed, after all else. They
+        count as true where nothing else is known.
 
     Raises:
       DataError: if the source is not there, has what the network does not read, or a class or
@@ -79,6 +83,7 @@ def load(
     mislabelling = None if noise is None else noise.of(classes)
     thinning = None if imbalance is None else imbalance.of(classes)
     given = None if labels is None else labels.of(classes)
+    wanted = None if corrections is None else corrections.of(classes)
     warn_of_near_names(source.class_names, "classes")
     loaded = source.load(seeds.derive(seed, "test split"))
     if not isinstance(loaded, Dataset):
@@ -138,6 +143,14 @@ def load(
         train, clean = train.take(fitted), clean[fitted]
         part = f"{validation_fraction:g} of the training set, with its labels"
         origin = dataclasses.replace(origin, splits={**origin.splits, "test": part})
+    mended = None
+    if corrections is not None and wanted is not None:
+        every = list(loaded.splits.values())
+        train, mended = corrected(train, every, corrections, wanted, dataset.class_names)
+        if noise is None and labels is None:
+            clean = train.labels
+        elsewhere = f"corrections of {mended.path.name} of examples that are not trained on"
+        origin = origin.counted({elsewhere: mended.elsewhere})
     others, vocabulary = dict(dataset.others), None
     if are_texts(train.inputs):
         encoding = source.encoding
@@ -167,6 +180,7 @@ def load(
         vocabulary=vocabulary,
         found=origin,
         labels_from=None if labels is None else str(labels.path),
+        corrected=mended,
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
+from har_jax.data.corrections import Corrected
 from har_jax.data.examples import Examples, Splits
 from har_jax.data.found import Found
 from har_jax.data.reading.encoded import EncodedImages
@@ -50,6 +51,7 @@ class TrainingData(Splits):
     found: Found = dataclasses.field(default_factory=Found)
     meta: Examples | None = None
     labels_from: str | None = None
+    corrected: Corrected | None = None
 
     @property
     def num_classes(self) -> int:
@@ -59,6 +61,11 @@ class TrainingData(Splits):
     def vocabulary_size(self) -> int | None:
         """The number of ids of words; None of images."""
         return None if self.vocabulary is None else len(self.vocabulary)
+
+    @property
+    def knows_wrong_labels(self) -> bool:
+        """Whether it is known which labels are wrong: by made noise, or labels of a file."""
+        return self.labels_from is not None or bool(self.noisy_classes)
 
     @property
     def flipped(self) -> Bool[np.ndarray, " n"]:
@@ -87,14 +94,25 @@ class TrainingData(Splits):
 
         ``true_count`` and ``flip_rate`` are by what the labels were, ``train_count`` and
         ``mislabelled_count`` by what they are. Where labels are of a file, ``labels_from`` is that,
-        and ``mislabelled`` how many of all are not the source's own, as a share.
+        and ``mislabelled`` how many of all are not the source's own, as a share. Where a person has
+        corrected some, ``corrected_by`` is the file, ``corrected`` how many labels it changed, and
+        ``corrected_right`` how many of these are right now; None where that is not known.
         """
         of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
         true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
-        of_file = {}
+        of_file: dict[str, Any] = {}
         if self.labels_from is not None:
             share = round(float(np.mean(self.flipped)), 4)
-            of_file = {"labels_from": self.labels_from, "mislabelled": share}
+            of_file |= {"labels_from": self.labels_from, "mislabelled": share}
+        if self.corrected is not None:
+            rows = self.corrected.rows
+            of_file |= {
+                "corrected_by": str(self.corrected.path),
+                "corrected": len(rows),
+                "corrected_right": int(np.sum(~self.flipped[rows]))
+                if self.knows_wrong_labels
+                else None,
+            }
         return {
             "classes": list(self.class_names),
             **of_file,

@@ -99,8 +99,10 @@ class Artefacts:
         self, name: str, keys: tuple[str, ...], more: Mapping[str, str] | None = None
     ) -> StageFolder:
         fingerprint = fingerprints.fingerprint(self.config, keys)
-        if (labels := self.trainer.labels) is not None:  # wherever it lies, by what it holds
-            fingerprint["data.labels (SHA-256)"] = labels.digest
+        files = {"labels": self.trainer.labels, "relabel": self.trainer.corrections}
+        for key, file in files.items():
+            if file is not None:  # wherever it lies, by what it holds
+                fingerprint[f"data.{key} (SHA-256)"] = file.digest
         return StageFolder(self._workdir / name, {**fingerprint, **(more or {})})
 
     @property

@@ -14,6 +14,8 @@ from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.experiment.workdir import StageError
 from har_jax.report.given import given, given_by_selection, read_given
 from har_jax.report.page import write_page
+from har_jax.report.relabel import NAME as RELABEL
+from har_jax.report.relabel import suggestions
 from har_jax.report.results import Inputs, notes, summarize
 from har_jax.report.selection import as_csv
 from har_jax.report.table import format_table
@@ -125,11 +127,15 @@ def run_report(artefacts: Artefacts) -> None:
     folder = artefacts.report.path
     write_json(folder / "results.json", results)
     write_text(folder / "groups.csv", as_csv(results))
+    if inputs.held_out is not None:
+        write_text(folder / RELABEL, suggestions(inputs.held_out, artefacts.data))
     write_page(folder / "index.html", inputs, results)
     interruption.check()
     print(format_table(results))
     for line in notes(results):
         print(line)
+    if inputs.held_out is not None:
+        print(f"suggested corrections of labels, to edit: {folder / RELABEL}")
     print(f"report: {folder / 'index.html'}")
 
 

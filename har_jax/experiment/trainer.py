@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from ml_collections import config_dict
 
 from har_jax.data import DataError, Examples, TrainingData, load
+from har_jax.data.corrections import Corrections, read_corrections
 from har_jax.data.label_files import IDS, LabelFile, read_label_file
 from har_jax.data.relabelling import ids_of
 from har_jax.data.summary import describe
@@ -68,6 +69,16 @@ class Trainer:
         return None if given is None else read_label_file(given)
 
     @functools.cached_property
+    def corrections(self) -> Corrections | None:
+        """The file of a person's corrections of labels; None where there is none.
+
+        Raises:
+          DataError: if it is not there, or is none.
+        """
+        given = self.config.data.relabel
+        return None if given is None else read_corrections(given)
+
+    @functools.cached_property
     def data(self) -> TrainingData:
         """Loaded when they are asked for, and told about.
 
@@ -76,7 +87,7 @@ class Trainer:
         """
         config = self.config
         interruption.check()
-        labels = self.labels
+        labels, corrections = self.labels, self.corrections
         data = load(
             make_source(config.data),
             make_noise(config.data.noise),
@@ -89,6 +100,7 @@ class Trainer:
             on_leak=config.data.on_leak,
             reads=what_it_reads(config.model),
             labels=labels,
+            corrections=corrections,
         )
         interruption.check()
         _check_channels(config, data)

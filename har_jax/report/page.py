@@ -18,7 +18,9 @@ from har_jax.report.comparison import (
     on_other_tests,
 )
 from har_jax.report.frequency import by_frequency
+from har_jax.report.gallery import gallery
 from har_jax.report.neighbourhoods import table_of, told
+from har_jax.report.relabel import told as of_suspicion
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
 from har_jax.report.table import fold_rows, rows_of
@@ -37,6 +39,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
     results, left_out = shown(results)
     head, *groups = rows_of(results)
     tail = by_shot(results)
+    said_above = {*told(results), *of_suspicion(results)}
     template = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=True,
@@ -56,9 +59,11 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         folds=_folds(results),
         neighbourhoods=table_of(results),
         adaptation=told(results),
+        gallery=gallery(inputs, results, path.parent),
+        relabel=results["suspicion"] is not None,
         tail=tail,
         other_tests=_other_tests(results),
-        notes=[note for note in notes(results) if note not in told(results)],
+        notes=[note for note in notes(results) if note not in said_above],
         data=_lines(results["data"]),
         config=_lines(results["config"]),
         figures={

@@ -16,6 +16,8 @@ from har_jax.report.given import lines as told
 from har_jax.report.long_tail import long_tail
 from har_jax.report.neighbourhoods import described
 from har_jax.report.neighbourhoods import told as of_neighbourhoods
+from har_jax.report.relabel import summary_of_suspicion
+from har_jax.report.relabel import told as of_suspicion
 from har_jax.strength import GroupStatistics
 from har_jax.system import seeds
 from har_jax.system.terminal import some
@@ -130,6 +132,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
         "neighbourhoods": None
         if inputs.estimated is None
         else described(config, data, inputs.estimated),
+        "suspicion": summary_of_suspicion(inputs.held_out, data),
         "means": {
             method: {
                 part: {
@@ -174,7 +177,7 @@ def notes(results: Mapping[str, Any]) -> list[str]:
     skipped = {run: count for run, count in results["skipped_steps"].items() if count}
     lines += [f"{run} left out {count} steps" for run, count in skipped.items()]
     lines += _of_labels(results["data"])
-    lines += [*told(results["given"]), *of_neighbourhoods(results)]
+    lines += [*told(results["given"]), *of_neighbourhoods(results), *of_suspicion(results)]
     return lines + [
         f"up to step {peak['step']} of {run}, R of training example {peak['peak_example']} was "
         f"{peak['peak_norm']:.3g}, over {peak['peak_ratio']:.0f} times the median of its batch"
@@ -184,16 +187,25 @@ def notes(results: Mapping[str, Any]) -> list[str]:
 
 def _of_labels(data: Mapping[str, Any]) -> list[str]:
     """Where labels come from that are not the source's own, and how many of each class differ."""
+    lines = []
+    if "corrected_by" in data:
+        right = data["corrected_right"]
+        known = "" if right is None else f", {right} of which are right now"
+        lines.append(
+            f"{data['corrected']} labels are as {data['corrected_by']} has them, in place of those "
+            f"that were given{known}"
+        )
     if "labels_from" not in data:
-        return []
+        return lines
     rates = [
         f"{name} {100 * rate:.1f}%"
         for name, rate in zip(data["classes"], data["flip_rate"], strict=True)
         if rate is not None
     ]
     return [
+        *lines,
         f"labels are of {data['labels_from']}: {100 * data['mislabelled']:.1f}% are not the "
-        f"source's own, which count as true; by true class {some(rates)}"
+        f"source's own, which count as true; by true class {some(rates)}",
     ]
 
 

@@ -75,6 +75,20 @@ def decode_square(
     return np.asarray(resized)
 
 
+def decode_thumbnail(file: File, size: int) -> UInt8[np.ndarray, "H W 3"]:
+    """Decodes an image whole, made smaller until neither side has more than ``size`` pixels.
+
+    Args:
+      file: As :func:`decode_image` has it; so are the errors.
+      size: Of the longer side, at most.
+    """
+    with _open(file) as image:
+        image.draft("RGB", (size, size))
+        small = _converted(image, 3)
+        small.thumbnail((size, size))
+    return np.asarray(small)
+
+
 def center_square(width: int, height: int) -> Box:
     """The part of an image that is evaluated: 224/256 of its shorter side, in its middle."""
     return _middle(width, height, min(width, height) / _MARGIN)
