@@ -13,11 +13,11 @@ from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.report.given import given, given_by_selection, read_given
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, notes, summarize
-from har_jax.report.selection import as_csv
+from har_jax.report.selection import as_csv, methods_as_csv
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
 from har_jax.system import interruption
-from har_jax.system.files import read_arrays, write_json, write_text
+from har_jax.system.files import read_arrays, write_arrays, write_json, write_text
 from har_jax.system.processes import is_first
 from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import read_metrics
@@ -114,8 +114,12 @@ def run_report(artefacts: Artefacts) -> None:
     folder = artefacts.report.path
     write_json(folder / "results.json", results)
     write_text(folder / "groups.csv", as_csv(results))
+    write_text(folder / "methods.csv", methods_as_csv(results))
+    test = artefacts.data.test
+    write_arrays(folder / "test.npz", label=test.labels, group=test.group_ids())
     write_page(folder / "index.html", inputs, results)
     interruption.check()
+    print(f"{results['answer']}\n")
     print(format_table(results))
     for line in notes(results):
         print(line)
