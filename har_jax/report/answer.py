@@ -111,7 +111,7 @@ def sentence(
     if is_needed is False:
         rest += (
             "; but the groups' noise and frequency differ by no more than chance, so that "
-            "regularizing all alike is as good"
+            "regularizing all alike may do as well"
         )
     return f"{last} {_listed(told)}{rest}."
 

@@ -16,7 +16,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       rows.sort((a, b) => {
         if (!numbers) return (up ? 1 : -1) * text(a).localeCompare(text(b), undefined, { numeric: true });
         const [x, y] = [number(a), number(b)];
-        if (isNaN(x) || isNaN(y)) return isNaN(x) - isNaN(y);
+        if (!isFinite(x) || !isFinite(y)) return isFinite(y) - isFinite(x);
         return up ? x - y : y - x;
       });
       body.append(...rows);

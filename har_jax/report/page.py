@@ -103,16 +103,13 @@ def _gains(results: Mapping[str, Any]) -> list[str]:
     first, *others = results["means"]
     sentences = []
     for method in others:
-        for part, mean in results["means"][method].items():
-            reference = results["means"][first][part]["test_accuracy"]
-            if mean["test_accuracy"] is not None:
-                now, before = 100 * mean["test_accuracy"], 100 * reference
-                found = results["gains"][method].get(part)
-                interval = f", {interval_of(found)}" if found else ""
-                sentences.append(
-                    f"{method} against {first}, {part} groups: {before:.1f} \N{RIGHTWARDS ARROW} "
-                    f"{now:.1f} ({now - before:+.1f} points{interval})"
-                )
+        for part, found in results["gains"][method].items():
+            shares = (results["means"][name][part]["test_accuracy"] for name in (first, method))
+            before, now = (100 * share for share in shares)
+            sentences.append(
+                f"{method} against {first}, {part} groups: {before:.1f} \N{RIGHTWARDS ARROW} "
+                f"{now:.1f} ({now - before:+z.1f} points, {interval_of(found)})"
+            )
     return sentences
 
 
