@@ -24,7 +24,7 @@ from configs import digits
 from har_jax.config import own, recipes, validate
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.runs import take
-from har_jax.report.long_tail import SHOTS
+from har_jax.report import seeds
 from har_jax.system.files import write_json
 
 
@@ -115,28 +115,21 @@ def main(_):
         method, *pairs = text.split()
         variants.append(Variant(method, _changes(pairs)))
     accuracies = {}
-    for seed in seeds():
+    for seed in chosen_seeds():
         for variant in variants:
             results = run(seed, variant)
-            found = by_part(results, own.method_name(variant.method), shots=_SHOTS.value)
+            name = own.method_name(variant.method)
+            found = seeds.shares_of(results, name, shots=_SHOTS.value)
             accuracies.setdefault(variant.label, {})[seed] = found
         write_json(workdir() / "accuracies.json", accuracies)
-    for line in [*table(accuracies), "", *by_seed(accuracies)]:
+    numbers = seeds.side_by_side(accuracies, first="erm")
+    for line in [*table(numbers), "", *by_seed(numbers)]:
         print(line)
 
 
 def config_of(data):
     """What is trained on some data, by its name."""
     return _CONFIGS[data]()
-
-
-def by_part(results, method, *, shots):
-    """In percent, of the parts of the groups that have test examples, and of such shots."""
-    shares = {part: mean["test_accuracy"] for part, mean in results["means"][method].items()}
-    if shots:
-        means = results.get("class_means", {}).get(method, {})
-        shares |= {f"{shot}-shot": means.get(shot) for shot in SHOTS}
-    return {part: 100 * share for part, share in shares.items() if share is not None}
 
 
 def _changes(pairs):
@@ -172,7 +165,7 @@ def config_at(seed, variant):
     return config
 
 
-def seeds():
+def chosen_seeds():
     """Those of --seeds and --first_seed."""
     return range(_FIRST_SEED.value, _FIRST_SEED.value + _SEEDS.value)
 
@@ -182,37 +175,30 @@ def workdir():
     return pathlib.Path(_WORKDIR.value)
 
 
-def table(accuracies):
-    parts = _parts(accuracies)
+def table(numbers):
+    parts = numbers["parts"]
     yield "| method | " + " | ".join(f"{p}, accuracy | {p}, gain" for p in parts) + " |"
     yield "| --- |" + " --- | --- |" * len(parts)
-    for label, of_seed in accuracies.items():
-        cells = []
-        for part in parts:
-            values = np.array([of_seed[seed][part] for seed in of_seed])
-            reference = np.array([accuracies["erm"][seed][part] for seed in of_seed])
-            cells += [mean_and_error(values), mean_and_error(values - reference)]
+    for label, row in numbers["rows"].items():
+        of = [row["parts"][part] for part in parts]
+        cells = [
+            cell for each in of for cell in (seeds.accuracy(each), seeds.gain_of(each["gain"]))
+        ]
         yield f"| {label} | " + " | ".join(cells) + " |"
 
 
-def by_seed(accuracies):
-    parts = _parts(accuracies)
-    yield f"{' / '.join(parts)}:"
+def by_seed(numbers):
+    head, *rows = seeds.by_seed(numbers)
+    yield f"{' / '.join(numbers['parts'])}:"
     yield ""
-    yield "| seed | " + " | ".join(accuracies) + " |"
-    yield "| --- |" + " --- |" * len(accuracies)
-    for seed in accuracies["erm"]:
-        numbers = (" / ".join(f"{of[seed][p]:.1f}" for p in parts) for of in accuracies.values())
-        yield f"| {seed} | " + " | ".join(numbers) + " |"
-
-
-def _parts(accuracies):
-    everything = [shares for of_seed in accuracies.values() for shares in of_seed.values()]
-    same = "all" if "noisy" in everything[0] else "clean"  # of right labels all are clean
-    return [p for p in everything[0] if p != same and all(p in shares for shares in everything)]
+    yield f"| {' | '.join(head)} |"
+    yield "| --- |" + " --- |" * (len(head) - 1)
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
 
 
 def mean_and_error(values):
+    """The mean and its standard error, as a cell of a table."""
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else float("nan")
     return f"{values.mean():.2f} ± {error:.2f}"
 

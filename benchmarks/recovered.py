@@ -35,7 +35,7 @@ _CHOICES = [
 def main(_):
     logging.set_verbosity(logging.WARNING)
     found = {}
-    for seed in gains.seeds():
+    for seed in gains.chosen_seeds():
         folder = gains.workdir() / f"seed-{seed}"
         pretrained = folder / "recovered"
         for other in folder.glob("*"):

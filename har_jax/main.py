@@ -1,11 +1,13 @@
 """Heteroskedastic adaptive regularization, from a config file to a report.
 
 python -m har_jax.main --config=configs/digits.py [--workdir=runs/digits] [--stage=train]
-                       [--config.KEY=VALUE ...]
+                       [--seeds=0,1,2] [--config.KEY=VALUE ...]
 
 So do python -m har_jax and har-jax. Runs the stages pretrain, estimate, start, select, train and
 report, those that are needed, in WORKDIR. What is complete there is skipped, what was cut goes on,
-and what was made from another config is refused. The report is WORKDIR/report/index.html.
+and what was made from another config is refused. The report is WORKDIR/report/index.html. With
+--seeds all that is done at each of several seeds, in WORKDIR/seed-N, and the report is of all.
+har-jax compare RUN RUN ... has several runs on one page; its own --help says more.
 
 A config file is a path, or the name of one that comes with the package. --config.KEY=VALUE
 overrides what it says, for example --config.seed=1 --config.regularizer.strength=0.3.
@@ -24,8 +26,9 @@ import jax
 from absl import app, flags, logging
 from ml_collections.config_dict import ConfigDict
 
+from har_jax import compare
 from har_jax import config as har_config
-from har_jax.config import command_line, document
+from har_jax.config import command_line, document, overrides
 from har_jax.data.examples import DataError
 from har_jax.experiment.workdir import STAGES, StageError
 from har_jax.system import process_flags, starting
@@ -46,6 +49,9 @@ _WORKDIR = flags.DEFINE_string(
 _STAGE = flags.DEFINE_enum(
     "stage", None, STAGES, "The one stage to run; all, one after the other, if not given."
 )
+_SEEDS = flags.DEFINE_string(
+    "seeds", None, "Runs the config at each of these, such as 0,1,2, and compares over them."
+)
 _DETERMINISTIC = flags.DEFINE_bool(
     "deterministic", False, "Gives the same bits every time on a GPU too, if more slowly."
 )
@@ -59,6 +65,7 @@ def main(arguments: list[str]) -> None:
     starting.begin()
     # What these import takes seconds; flags come first.
     from har_jax.experiment.algorithm import Experiment
+    from har_jax.experiment.seeds import run_seeds
     from har_jax.train.compilation import make_deterministic, use_compilation_cache
     from har_jax.train.memory import shortage
 
@@ -67,16 +74,23 @@ def main(arguments: list[str]) -> None:
     use_compilation_cache()
     one_line = lambda message: " ".join(str(message).split())
     warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {one_line(message)}\n"
-    default = f"runs/{pathlib.Path(file).stem}"
+    seeds = overrides.seeds(_SEEDS.value)
+    default = f"runs/{pathlib.Path(file).stem}{'-seeds' if seeds else ''}"
     workdir = pathlib.Path(os.path.expanduser(_WORKDIR.value or default))
     if "://" in str(_WORKDIR.value):
         stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
     try:
         process_flags.join()
         end_in_time(SECONDS_TO_SAVE)  # while it waits for others there is nothing to save
-        Experiment(flags.FLAGS.config, workdir).run(_STAGE.value)
+        missing = []
+        if seeds:
+            missing = run_seeds(flags.FLAGS.config, workdir, seeds, _STAGE.value)
+        else:
+            Experiment(flags.FLAGS.config, workdir).run(_STAGE.value)
         end_at_once()
         check()
+        if missing:
+            _end(f"seeds that diverged, and are left out: {', '.join(map(str, missing))}", 1)
     except (StageError, DataError, FloatingPointError, OSError) as error:
         _end(str(error), 1)
     except har_config.ConfigError as error:  # that data were needed to find
@@ -114,7 +128,15 @@ def _parse(argv: list[str]) -> list[str]:
     """
     if len(argv) == 1:
         stop("nothing to run: try --config=configs/digits.py, or --help")
-    given = command_line.read(argv, flags.FLAGS, _check)
+
+    def check_all(config: ConfigDict) -> None:
+        if overrides.seeds(_SEEDS.value) and overrides.is_given("seed", argv):
+            raise har_config.ConfigError(
+                "--seeds and --config.seed exclude each other: leave one of them out"
+            )
+        _check(config)
+
+    given = command_line.read(argv, flags.FLAGS, check_all)
     return [argv[0], str(given.file)]
 
 
@@ -138,6 +160,9 @@ def _help() -> str:
 
 def run() -> None:
     """The command."""
+    if sys.argv[1:2] == ["compare"]:
+        compare.run(sys.argv[2:])
+        return
     end_at_once()
     guard_output()
     if sys.argv[1:2] == ["tune"]:

@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import html
 import html.parser
 import re
 import time
@@ -17,7 +18,7 @@ from har_jax.report import figures, styles
 from har_jax.report.comparison import FEW
 from har_jax.report.page import write_page
 from har_jax.report.results import Inputs, summarize
-from har_jax.report.selection import MOST, as_csv, shown
+from har_jax.report.selection import MOST, as_csv, methods_as_csv, shown
 from har_jax.report.styles import styles_of
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
@@ -288,7 +289,9 @@ def test_a_page_of_few_methods_says_what_was_gained(tmp_path):
     inputs = dataclasses.replace(many(10), given={"har": {"meta": 100}})
     page = page_of(tmp_path, inputs)
     assert len(Tables(page).tables) == 2  # of groups, and of folds
-    assert page.count("<li>har against erm, ") == 4
+    assert page.count("<li>har against erm, ") == 3  # the clean groups are the rare ones
+    assert f'<p class="answer">{summarize(inputs)["answer"]}</p>' in html.unescape(page)
+    assert {"groups.csv", "methods.csv"} == set(re.findall(r'href="([^"]*)" download', page))
     assert "<th>accuracy erm</th><th>accuracy har</th>" in page
     said = "har learned from 100 examples that are known to be labelled rightly, beside the"
     assert said in page
@@ -335,7 +338,9 @@ def test_figures_fit_a_page(methods, legends):
     assert size_of(curves)[1] == 6  # five panels, in two rows
     assert histograms.count('id="legend_') == legends
     assert bars.count('id="legend_') == 1
-    assert size_of(bars)[0] == (11 if len(methods) > FEW else 18)
+    assert size_of(bars)[0] == 9
+    few = many(figures.MOST_IN_A_ROW, methods)
+    assert size_of(figures.accuracies(few, summarize(few)))[0] in (11, pytest.approx(10.8))
 
 
 def test_a_legend_of_many_runs_is_not_cut_off():
@@ -346,3 +351,59 @@ def test_a_legend_of_many_runs_is_not_cut_off():
     assert len(corners) > 3
     assert np.all(corners >= 0)
     assert np.all(corners <= size_of(drawn))
+
+
+@pytest.mark.parametrize("groups", [100, 1000])
+def test_figures_of_many_classes_have_a_row_for_each_name_and_all_in_one(tmp_path, groups):
+    inputs = many(groups, ELEVEN)
+    results = summarize(inputs)
+    kept, _ = shown(results)
+    drawn = figures.accuracies(inputs, kept)
+    width, height = size_of(drawn)
+    assert width == 9
+    assert height / MOST > 0.2  # inches a name
+    assert "accuracies of all groups, sorted" in page_of(tmp_path, inputs)
+
+
+def test_figures_take_the_colours_of_the_page(tmp_path):
+    """What is black or white by itself would vanish on one of a light and a dark ground."""
+    page = page_of(tmp_path, many(10, ELEVEN))
+    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(drawn) == 3
+    for each in drawn:
+        assert re.match(r'<svg role="img" aria-label="[a-z ]+"', each)
+        assert not re.search(r"(fill|stroke): (#000000|#ffffff)", each)
+        assert "currentColor" in each
+    style = page[: page.index("</style>")]
+    dark = style[style.index("prefers-color-scheme: dark") :]
+    used = set(re.findall(r"var\((--\w+)", page)) - {"--page"}
+    assert all(f"{name}:" in style for name in used - {f"--{c}" for c in ("counts",)})
+    assert all(f"{name}:" in dark for name in used | {"--page"})
+
+
+def test_the_config_is_folded_but_for_what_differs(tmp_path):
+    inputs = many(10)
+    page = page_of(tmp_path, inputs)
+    first, rest = page[page.index("<h2>Config") :].split("<details>")
+    assert "data.noise.groups" in first
+    assert "data.source" in first  # csv
+    assert "data.evaluate_on" in rest
+    assert "data.evaluate_on" not in first
+
+
+def test_methods_have_a_table_to_download():
+    results = summarize(many(10))
+    lines = list(csv.DictReader(methods_as_csv(results).splitlines()))
+    assert [(line["method"], line["groups"]) for line in lines[:5]] == [
+        *(("erm", part) for part in ("all", "noisy", "rare", "clean")),
+        ("har", "all"),
+    ]
+    assert lines[0]["gain"] == ""
+    for line in lines:
+        mean = results["means"][line["method"]][line["groups"]]["test_accuracy"]
+        assert float(line["test_accuracy"]) == mean
+    gain = results["gains"]["har"]["all"]
+    assert [float(lines[4][f"gain_{key}"]) for key in ("low", "high")] == [
+        gain["low"],
+        gain["high"],
+    ]

@@ -82,6 +82,30 @@ def wrong_value(config: Any, argv: list[str], message: str) -> str:
     return message
 
 
+def seeds(text: str | None) -> tuple[int, ...]:
+    """The seeds that ``--seeds`` lists; none where it is not given.
+
+    Raises:
+      ConfigError: if these are no different, nonnegative integers.
+    """
+    if text is None:
+        return ()
+    parts = [part.strip() for part in text.split(",")]
+    if not all(re.fullmatch(r"[0-9]+", part) for part in parts):
+        raise ConfigError(
+            f"--seeds={text} has to be nonnegative integers with commas between, such as 0,1,2"
+        )
+    found = tuple(map(int, parts))
+    if twice := sorted({seed for seed in found if found.count(seed) > 1}):
+        raise ConfigError(f"--seeds={text} has {twice[0]} more than once")
+    return found
+
+
+def is_given(key: str, argv: list[str]) -> bool:
+    """Whether the arguments say anything of a key."""
+    return any(True for _ in _values(argv, {key}))
+
+
 def _set_choices(config: config_dict.ConfigDict, argv: list[str]) -> None:
     selectors = {
         join(path, section.own.name): str

@@ -78,15 +78,21 @@ class TrainingData(Splits):
         words = self.vocabulary and self.vocabulary.words
         sha = hashlib.sha256(json.dumps([self.class_names, self.group_names, words]).encode())
         for examples in self.splits.values():
-            for array in checked((examples.inputs, examples.labels, examples.group_ids())):
-                if isinstance(array, EncodedImages):
-                    sha.update(array.checksum())
-                    continue
-                array = np.ascontiguousarray(array)
-                sha.update(f"{array.dtype.str}{array.shape}".encode())
-                sha.update(array.data)
+            _update(sha, examples.inputs, examples.labels, examples.group_ids())
         if self.labels_from is not None:  # of which these are no function
             sha.update(np.ascontiguousarray(self.clean_labels).data)
+        return sha.hexdigest()
+
+    @functools.cached_property
+    def test_digest(self) -> str:
+        """A checksum of what is evaluated on, whatever is trained on."""
+        test, sha = self.test, hashlib.sha256()
+        sha.update(json.dumps([self.class_names, self.group_names]).encode())
+        if test.texts is None:
+            _update(sha, test.inputs, test.labels, test.group_ids())
+        else:  # whose words have ids by what is trained on
+            sha.update("\0".join(map(str, test.texts)).encode())
+            _update(sha, test.labels, test.group_ids())
         return sha.hexdigest()
 
     def summary(self) -> dict[str, Any]:
@@ -130,3 +136,13 @@ class TrainingData(Splits):
             ],
             "mislabelled_count": of(self.train.labels[self.flipped]),
         }
+
+
+def _update(sha: Any, *arrays: Any) -> None:
+    for array in checked(arrays):
+        if isinstance(array, EncodedImages):
+            sha.update(array.checksum())
+            continue
+        array = np.ascontiguousarray(array)
+        sha.update(f"{array.dtype.str}{array.shape}".encode())
+        sha.update(array.data)

@@ -17,11 +17,11 @@ from har_jax.report.page import write_page
 from har_jax.report.relabel import NAME as RELABEL
 from har_jax.report.relabel import suggestions
 from har_jax.report.results import Inputs, notes, summarize
-from har_jax.report.selection import as_csv
+from har_jax.report.selection import as_csv, methods_as_csv
 from har_jax.report.table import format_table
 from har_jax.strength import GroupStatistics
 from har_jax.system import interruption
-from har_jax.system.files import read_arrays, write_json, write_text
+from har_jax.system.files import read_arrays, write_arrays, write_json, write_text
 from har_jax.system.processes import is_first
 from har_jax.train.evaluate import ByExample
 from har_jax.train.metrics import read_metrics
@@ -129,8 +129,12 @@ def run_report(artefacts: Artefacts) -> None:
     write_text(folder / "groups.csv", as_csv(results))
     if inputs.held_out is not None:
         write_text(folder / RELABEL, suggestions(inputs.held_out, artefacts.data))
+    write_text(folder / "methods.csv", methods_as_csv(results))
+    test = artefacts.data.test
+    write_arrays(folder / "test.npz", label=test.labels, group=test.group_ids())
     write_page(folder / "index.html", inputs, results)
     interruption.check()
+    print(f"{results['answer']}\n")
     print(format_table(results))
     for line in notes(results):
         print(line)

@@ -11,6 +11,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from har_jax.report import dots
 from har_jax.report.comparison import are_many
 from har_jax.report.results import Inputs, kinds_of_examples
 from har_jax.report.styles import Style, styles_of
@@ -22,6 +23,7 @@ _SMALLEST_LOSS = 1e-4
 _BY_GROUP = "by group; * has noisy labels"
 _IN_A_ROW = 4  # panels
 _ENTRIES_IN_AN_INCH = 4  # of a legend, below one another
+MOST_IN_A_ROW = 12  # groups, whose names stand below bars
 _MOST_BARS = 66  # in a row of the figure of accuracies, where methods are many
 
 
@@ -86,8 +88,13 @@ def training_curves(
 
 
 def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
-    """Test accuracy of each method by group; of many methods in as many rows as it takes."""
+    """Test accuracy of each method by group: bars, and dots of more groups than a row has room for.
+
+    Bars of many methods are in as many rows as it takes.
+    """
     groups, methods = results["groups"], list(inputs.evaluations)
+    if len(groups) > MOST_IN_A_ROW:
+        return svg(dots.by_group(groups, methods, _BY_GROUP))
     if not are_many(methods):
         figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
         axes = figure.subplots()

@@ -1,14 +1,12 @@
 """The report as one HTML page that needs no other file."""
 
 import itertools
-import json
 import pathlib
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-import jinja2
-
-from har_jax.report import figures
+from har_jax.report import dots, figures, rendering
+from har_jax.report.answer import interval_of
 from har_jax.report.comparison import (
     Column,
     are_many,
@@ -23,9 +21,8 @@ from har_jax.report.neighbourhoods import table_of, told
 from har_jax.report.relabel import told as of_suspicion
 from har_jax.report.results import Inputs, notes
 from har_jax.report.selection import shown
+from har_jax.report.styles import themed
 from har_jax.report.table import fold_rows, rows_of
-from har_jax.system.files import write_text
-from har_jax.system.terminal import brief
 
 _EVALUATED = {
     "test": "the test set, whose labels are as the source has them",
@@ -35,19 +32,27 @@ _EVALUATED = {
 
 def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -> None:
     """Writes the page, made of ``page.html``, in which all but the figures is escaped."""
-    methods = _methods(results)
+    methods, everything = _methods(results), results
     results, left_out = shown(results)
     head, *groups = rows_of(results)
     tail = by_shot(results)
     said_above = {*told(results), *of_suspicion(results)}
-    template = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        keep_trailing_newline=True,
-    ).get_template("page.html")
-    page = template.render(
+    changed, rest = rendering.split_config(results["config"])
+    drawn = {
+        "accuracies": (figures.accuracies(inputs, results), "accuracy by group"),
+        "losses": (figures.loss_histograms(inputs), "losses of training examples"),
+        "curves": (figures.training_curves(inputs.metrics, inputs.evaluations), "training curves"),
+    }
+    if tail:
+        drawn["tail"] = (by_frequency(results), "accuracy by frequency of classes")
+    if left_out:
+        every = dots.every_group(everything["groups"], list(results["means"]))
+        drawn["every"] = (figures.svg(every), "accuracies of all groups, sorted")
+    rendering.write(
+        path,
+        "page.html",
         title=f"{_title(inputs.evaluations)} on {inputs.config['data.source']}",
+        answer=results["answer"],
         methods=methods,
         clean_labels=clean_labels_seen(results),
         first=next(iter(inputs.evaluations)),
@@ -64,16 +69,21 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         tail=tail,
         other_tests=_other_tests(results),
         notes=[note for note in notes(results) if note not in said_above],
-        data=_lines(results["data"]),
-        config=_lines(results["config"]),
-        figures={
-            "accuracies": figures.accuracies(inputs, results),
-            "tail": by_frequency(results) if tail else "",
-            "losses": figures.loss_histograms(inputs),
-            "curves": figures.training_curves(inputs.metrics, inputs.evaluations),
-        },
+        data_told=_data(results["data"]),
+        data=rendering.lines(results["data"]),
+        changed=rendering.lines(changed),
+        config=rendering.lines(rest),
+        figures={"every": "", **{name: themed(*each) for name, each in drawn.items()}},
     )
-    write_text(path, page)
+
+
+def _data(data: Mapping[str, Any]) -> str:
+    counts = [f"{data[f'{split}_examples']} {split}" for split in ("train", "test")]
+    wrong = sum(data["mislabelled_count"])
+    return (
+        f"{' and '.join(counts)} examples of {len(data['classes'])} classes"
+        f"{f', {wrong} of the former mislabelled' if wrong else ''}."
+    )
 
 
 def _title(methods: Collection[str]) -> str:
@@ -98,14 +108,13 @@ def _gains(results: Mapping[str, Any]) -> list[str]:
     first, *others = results["means"]
     sentences = []
     for method in others:
-        for part, mean in results["means"][method].items():
-            reference = results["means"][first][part]["test_accuracy"]
-            if mean["test_accuracy"] is not None:
-                now, before = 100 * mean["test_accuracy"], 100 * reference
-                sentences.append(
-                    f"{method} against {first}, {part} groups: {before:.1f} \N{RIGHTWARDS ARROW} "
-                    f"{now:.1f} ({now - before:+.1f} points)"
-                )
+        for part, found in results["gains"][method].items():
+            shares = (results["means"][name][part]["test_accuracy"] for name in (first, method))
+            before, now = (100 * share for share in shares)
+            sentences.append(
+                f"{method} against {first}, {part} groups: {before:.1f} \N{RIGHTWARDS ARROW} "
+                f"{now:.1f} ({now - before:+z.1f} points, {interval_of(found)})"
+            )
     return sentences
 
 
@@ -123,8 +132,3 @@ def _folds(results: Mapping[str, Any]) -> tuple[Sequence[str], Sequence[Sequence
     """The errors of each fold by itself; None of one fold, which is the pooled one."""
     head, *rows = fold_rows(results)
     return None if len(head) < 4 else (head, rows, len(rows))
-
-
-def _lines(values: Mapping[str, Any]) -> list[str]:
-    as_text = lambda value: brief(value) if " in all)" in brief(value) else json.dumps(value)
-    return [f"{key}: {as_text(value)}" for key, value in values.items()]

@@ -12,6 +12,7 @@ from jaxtyping import Bool
 from har_jax.data.protocol import TrainingData
 from har_jax.estimation.estimate import Estimated
 from har_jax.estimation.out_of_sample import OutOfSample
+from har_jax.report.answer import answer_of, gains
 from har_jax.report.given import lines as told
 from har_jax.report.long_tail import long_tail
 from har_jax.report.neighbourhoods import described
@@ -63,6 +64,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     Accuracies are shares. That of several groups is the mean of theirs, each counting
     alike; groups without test examples are left out, and have null as their own. Of classes,
     which groups may be or not, there is what :func:`har_jax.report.long_tail.long_tail` says.
+    ``answer`` is one sentence, ``gains`` the numbers that it is made of.
     """
     data = inputs.data
     count = len(data.group_names)
@@ -105,12 +107,13 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
     config = dict(inputs.config)
     determining = {key: value for key, value in config.items() if not key.endswith("_every")}
     text = json.dumps(determining, sort_keys=True)
-    return {
+    results = {
         "fingerprint": hashlib.sha256(text.encode()).hexdigest(),
         "config": config,
         "seed": config["seed"],
         "seeds": {name: seeds.derive(config["seed"], name) for name in SEEDS},
         "data": data.summary(),
+        "test_digest": data.test_digest,
         "unreadable": {
             method: {
                 split: int(np.sum(evaluation[f"{split}_prediction"] < 0))
@@ -160,7 +163,9 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
             }
             for name, examples in data.others.items()
         },
+        "gains": _gains(inputs, members_of),
     }
+    return {"answer": answer_of(results), **results}
 
 
 def notes(results: Mapping[str, Any]) -> list[str]:
@@ -224,6 +229,19 @@ def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
         "clean": ~data.flipped & ~rare,
         "rare": ~data.flipped & rare,
         "noisy": data.flipped,
+    }
+
+
+def _gains(inputs: Inputs, members_of: Mapping[str, Sequence[int]]) -> dict[str, Any]:
+    """By method but the first and by part of the groups, of what all methods could read."""
+    test, evaluations = inputs.data.test, inputs.evaluations
+    said = {method: evaluation["test_prediction"] for method, evaluation in evaluations.items()}
+    read = np.all([prediction >= 0 for prediction in said.values()], axis=0)
+    right = {name: (prediction == test.labels)[read] for name, prediction in said.items()}
+    found = gains(right, test.group_ids()[read], members_of)
+    return {
+        method: {part: difference._asdict() for part, difference in of.items()}
+        for method, of in found.items()
     }
 
 

@@ -5,6 +5,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+_GAIN = {
+    "gain": "mean",
+    "gain_standard_error": "standard_error",
+    "gain_low": "low",
+    "gain_high": "high",
+}
 MOST = 40  # groups that are shown: half of them the worst, half the best
 
 
@@ -45,6 +51,22 @@ def as_csv(results: Mapping[str, Any]) -> str:
         }
         for group in results["groups"]
     ]
+    return csv_of(lines)
+
+
+def methods_as_csv(results: Mapping[str, Any]) -> str:
+    """Means over parts of the groups, one a line for each method, with gains over the first."""
+    lines = []
+    for method, means in results["means"].items():
+        for part, mean in means.items():
+            found = results["gains"].get(method, {}).get(part, {})
+            gain = {name: found.get(key) for name, key in _GAIN.items()}
+            lines.append({"method": method, "groups": part, **mean, **gain})
+    return csv_of(lines)
+
+
+def csv_of(lines: Sequence[Mapping[str, Any]]) -> str:
+    """Lines of the same keys as CSV, with a head; empty for unknown."""
     text = io.StringIO()
     writer = csv.DictWriter(text, lines[0], lineterminator="\n")
     writer.writeheader()

@@ -13,6 +13,14 @@ _SETS = (
 )
 _DASHES = ("solid", "dashed", "dotted", "dashdot")
 _HATCHES = ("", "///", "...", "xxx")
+_MARKERS = ("o", "s", "^", "D")
+# What a figure has of fixed colours that a page with a dark ground has to change.
+_BY_THEME = {
+    "#000000": "currentColor",
+    "#ffffff": "var(--page, #ffffff)",
+    "#e4e4e4": "var(--counts, #e4e4e4)",
+    **{f"#{dark}": f"var(--{dark}, #{dark})" for dark in ("882255", "332288", "117733")},
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,11 +31,13 @@ class Style:
       color: Of lines and bars.
       dashes: Of lines.
       hatch: Of bars.
+      marker: Of dots.
     """
 
     color: str
     dashes: str = "solid"
     hatch: str = ""
+    marker: str = "o"
 
 
 def styles_of(methods: Iterable[str]) -> dict[str, Style]:
@@ -39,7 +49,21 @@ def styles_of(methods: Iterable[str]) -> dict[str, Style]:
     return {name: _style(place) for place, name in enumerate(dict.fromkeys((*METHODS, *methods)))}
 
 
+def themed(figure: str, label: str) -> str:
+    """A figure as part of a page: in the page's colours, light or dark, and with a name.
+
+    Args:
+      figure: SVG text.
+      label: What it shows, for those who do not see it; of plain words.
+    """
+    for color, variable in _BY_THEME.items():
+        figure = figure.replace(color, variable)
+    return figure.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+
+
 def _style(place: int) -> Style:
     turn, color = divmod(place, len(_SETS[0]))
     pattern = turn % len(_DASHES)
-    return Style(_SETS[turn % len(_SETS)][color], _DASHES[pattern], _HATCHES[pattern])
+    return Style(
+        _SETS[turn % len(_SETS)][color], _DASHES[pattern], _HATCHES[pattern], _MARKERS[pattern]
+    )

@@ -88,7 +88,7 @@ def format_table(results: Mapping[str, Any]) -> str:
     results, left_out = shown(results)
     head, rows, groups = rows_of(results)
     rows += _rows_of_shots(results, len(head))
-    lines = _lay_out([" ".join(cell) for cell in head], rows, groups)
+    lines = lay_out([" ".join(cell) for cell in head], rows, groups)
     return "\n".join([*lines, *([left_out] if left_out else [])])
 
 
@@ -116,10 +116,10 @@ def _table_of_methods(results: Mapping[str, Any]) -> str:
 
 def _side_by_side(columns: Sequence[Column]) -> list[str]:
     rows = list(zip(*(column.cells for column in columns), strict=True))
-    return _lay_out([column.head for column in columns], rows, len(rows))
+    return lay_out([column.head for column in columns], rows, len(rows))
 
 
-def _lay_out(head: Sequence[str], rows: Sequence[Sequence[str]], above: int) -> list[str]:
+def lay_out(head: Sequence[str], rows: Sequence[Sequence[str]], above: int) -> list[str]:
     """Lines, with one of dashes behind the head, and behind so many rows."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     dashes = "-" * (sum(widths) + 2 * (len(widths) - 1))
