@@ -42,7 +42,9 @@ def said_of(data, truth, *, seed=0, sure=2.0):
     prediction = np.where(rng.random(count) < 0.9, truth, rng.integers(0, classes, count))[index]
     confidence = rng.beta(4 * sure, 2, count)
     same = prediction == data.train.labels[index]
-    of_label = np.where(same, confidence, (1 - confidence) * rng.random(count))
+    of_label = np.where(
+        same, confidence, np.minimum(confidence, 1 - confidence) * rng.random(count)
+    )
     loss = -np.log(np.maximum(of_label, 1e-9))
     return OutOfSample(index, index % 2, prediction.astype(np.int32), loss, confidence)
 

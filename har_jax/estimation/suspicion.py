@@ -8,24 +8,24 @@ from jaxtyping import Bool, Float, Int
 from har_jax.estimation.out_of_sample import OutOfSample
 
 
-def suspicion(said: OutOfSample) -> Float[np.ndarray, " m"]:
-    r"""How much a label is contradicted: the margin of the prediction over it.
+def suspicion(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
+    r"""How suspicious a label is: the margin of another prediction over it.
 
-    :math:`\max_k p_k - p_y`, with p out of sample: 0 where the label is what is predicted, and near
-    1 where a model is sure that it is another. docs/results/suspicion.md has how often the most
-    suspicious labels are wrong, beside other rankings.
+    :math:`\max_k p_k - p_y` where a class is predicted that is not the label, with p out of sample,
+    and :math:`-p_y` where the label is. docs/results/suspicion.md has how often the most suspicious
+    labels are wrong, beside other rankings.
 
     Args:
-      said: Of m examples, as are what is returned. Where it knows no confidence, as of an estimate
-        of before there was any, 1 takes the place of the prediction's probability if it is another
-        class than the label.
+      said: Of m of the n training examples. Where it knows no confidence, that of a prediction
+        counts as 1.
+      labels: As trained on.
 
     Returns:
-      ``[m]`` in [0, 1], NaN of what could not be read.
+      ``[m]`` in [-1, 1], above 0 where the label is contradicted; NaN of what could not be read.
     """
     of_label = np.exp(-np.asarray(said.loss, np.float64))
     highest = np.ones(len(of_label)) if said.confidence is None else said.confidence
-    margin = np.clip(highest - of_label, 0, 1)
+    margin = np.where(contradicted(said, labels), highest - of_label, -of_label)
     return np.where(said.prediction < 0, np.nan, margin)
 
 
@@ -42,7 +42,7 @@ def contradicted(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Bool[np.nd
 def most_suspicious(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Int[np.ndarray, " c"]:
     """The rows of ``said`` whose labels are contradicted, the most suspicious first."""
     rows = np.flatnonzero(contradicted(said, labels))
-    return rows[np.argsort(-suspicion(said)[rows], kind="stable")]
+    return rows[np.argsort(-suspicion(said, labels)[rows], kind="stable")]
 
 
 def precision_at(
