@@ -65,7 +65,7 @@ def main(arguments: list[str]) -> None:
     starting.begin()
     # What these import takes seconds; flags come first.
     from har_jax.experiment.algorithm import Experiment
-    from har_jax.experiment.seeds import run_seeds
+    from har_jax.experiment.seeds import refuse_several_seeds, run_seeds
     from har_jax.train.compilation import make_deterministic, use_compilation_cache
     from har_jax.train.memory import shortage
 
@@ -86,6 +86,7 @@ def main(arguments: list[str]) -> None:
         if seeds:
             missing = run_seeds(flags.FLAGS.config, workdir, seeds, _STAGE.value)
         else:
+            refuse_several_seeds(workdir)
             Experiment(flags.FLAGS.config, workdir).run(_STAGE.value)
         end_at_once()
         check()

@@ -116,7 +116,7 @@ def test_what_was_gained_and_lost_and_where_nothing_shows():
     lost = {"all": difference(-0.02, 0.01, SEEDS, 5)}
     assert sentence("erm", "har", lost) == (
         "har lost 2.0 points of accuracy against erm on average over all groups (95% interval "
-        "-3.0 to -1.0 of 5 seeds)."
+        "-3.0 to -1.0 over 5 seeds)."
     )
 
 
@@ -143,10 +143,18 @@ def test_every_combination_is_one_sentence():
         assert ("No difference" in told) == (not any(found.shows for found in chosen))
 
 
-def test_equal_parts_are_told_of_once():
+def test_parts_of_the_same_groups_are_told_of_together():
     right = {"erm": np.array([True, False]), "har": np.array([True, True])}
-    parts = {"all": (0, 1), "noisy": (), "rare": (1,), "clean": (0, 1)}
-    assert list(gains(right, np.array([0, 1]), parts)["har"]) == ["all", "rare"]
+    parts = {"all": (0, 1), "noisy": (1,), "rare": (1,), "clean": (0, 1)}
+    found = gains(right, np.array([0, 1]), parts)["har"]
+    assert list(found) == ["all", "noisy", "rare"]
+    both = {
+        "all": difference(0.04, 0.02),
+        **dict.fromkeys(("noisy", "rare"), difference(0.1, 0.05)),
+    }
+    assert "10.0 on noisy and rare groups (" in sentence("erm", "har", both)
+    shots = {"all": difference(0.04, 0.02), "few-shot": difference(0.1, 0.05)}
+    assert "10.0 on few-shot classes (" in sentence("erm", "har", shots)
 
 
 def test_a_report_begins_with_it():

@@ -72,6 +72,7 @@ class TestMainJob:
         results = json.loads((finished[0] / "report" / "results.json").read_text())
         assert results["config"]["model.widths"] == [8]
         assert len(results["fingerprint"]) == 64
+        assert f"\n{results['answer']}\n\ngroup " in finished[2].stdout
         assert results["seed"] == 0
         assert len(results["groups"]) == 10
         for group in results["groups"]:
@@ -93,7 +94,7 @@ class TestMainJob:
     def test_the_page_needs_no_other_file(self, finished):
         page = (finished[0] / "report" / "index.html").read_text()
         assert page.count("<svg") == 4
-        for link in ("src=", "<link", "<script", "@import", "url(http"):
+        for link in ("src=", "<link", "<script ", "@import", "url(http"):
             assert link not in page
         assert "3 (noisy, rare)" in page
 

@@ -56,9 +56,10 @@ def test_only_seeds_that_both_have_are_paired():
     assert "no seed and test set in common" in seeds.answer(numbers)
 
 
-def test_parts_that_are_the_same_groups_are_told_of_once():
-    of = {"all": 0.5, "rare": 0.4, "clean": 0.4}
-    assert seeds.parts_of({"erm": {0: of}}) == ["all", "rare"]
+def test_clean_groups_are_told_of_where_they_are_not_all():
+    assert seeds.parts_of({"erm": {0: {"all": 0.5, "rare": 0.4, "clean": 0.5}}}) == ["all", "rare"]
+    apart = {"erm": {0: {"all": 0.5, "rare": 0.4, "clean": 0.4}}}
+    assert seeds.parts_of(apart) == ["all", "rare", "clean"]
 
 
 @pytest.mark.parametrize(
@@ -144,3 +145,6 @@ def test_every_seed_is_run_once_and_a_missing_one_is_said(config, tmp_path, monk
         running.run_seeds(config, tmp_path, (0,))
     with pytest.raises(WorkdirError, match=r"has a run of one seed \(estimate, pretrain, "):
         running.run_seeds(config, tmp_path / "seed-0", (0, 1))
+    running.refuse_several_seeds(tmp_path / "seed-0")
+    with pytest.raises(WorkdirError, match="has the report of several seeds"):
+        running.refuse_several_seeds(tmp_path)

@@ -69,3 +69,11 @@ def refuse_one_seed(workdir: pathlib.Path) -> None:
             f"{workdir} has a run of one seed ({', '.join(map(str, sorted(own)))}): give --seeds "
             "another --workdir"
         )
+
+
+def refuse_several_seeds(workdir: pathlib.Path) -> None:
+    """Raises :class:`WorkdirError` if the report of several seeds lies in this folder."""
+    if (workdir / "report" / "seeds.json").exists():
+        raise WorkdirError(
+            f"{workdir} has the report of several seeds: give --seeds, or another --workdir"
+        )

@@ -8,13 +8,6 @@ from jaxtyping import Bool, Int
 
 from har_jax.report.paired import EXAMPLES, Difference, over_examples
 
-_ABOUT = {
-    "all": "on average over all groups",
-    "noisy": "on noisy groups",
-    "rare": "on rare groups",
-    "clean": "on clean groups",
-}
-
 
 def gains(
     right: Mapping[str, Bool[np.ndarray, " t"]],
@@ -26,14 +19,15 @@ def gains(
     Args:
       right: By method, the test examples that it gets right.
       groups: Whose they are.
-      parts: By name, the groups that are averaged over. One that has the same as an earlier one is
-        left out, and so is one without test examples.
+      parts: By name, the groups that are averaged over, first all of them. Another one that has
+        all is left out, and so is one without test examples.
     """
     first, *others = right
+    every = next(iter(parts))
     distinct = {
         part: members
-        for place, (part, members) in enumerate(parts.items())
-        if set(members) not in map(set, list(parts.values())[:place])
+        for part, members in parts.items()
+        if part == every or set(members) != set(parts[every])
     }
     return {
         method: {
@@ -71,18 +65,20 @@ def sentence(
         return f"One method was trained, {first}: there is nothing to compare it with."
     if not differences:
         return f"There are no test examples to say by what {last} bought over {first}."
-    shown = {part: found for part, found in differences.items() if found.shows}
-    hidden = {part: found for part, found in differences.items() if not found.shows}
-    some = next(iter(differences.values()))
-    where = f"of {some.n} seeds" if some.over != EXAMPLES else f"over the {test} of one seed"
-    if some.low is None:
-        part, found = next(iter(differences.items()))
+    places: dict[Difference, list[str]] = {}  # parts of the same groups are one
+    for part, found in differences.items():
+        places.setdefault(found, []).append(part)
+    told = [(found, _about(parts)) for found, parts in places.items()]
+    (found, where), *_ = told
+    where_from = (
+        f"over the {test} of one seed" if found.over == EXAMPLES else f"over {found.n} seeds"
+    )
+    if found.low is None:
         return (
-            f"{last} {_verb(found.mean)} {abs(100 * found.mean):.1f} points of accuracy over "
-            f"{first} {_about(part)}, at one seed, which does not say how sure that is."
+            f"{last} {_verb(found)} {_size(found)} points of accuracy over {first} {where}, at one "
+            "seed, which does not say how sure that is."
         )
-    if not shown:
-        part, found = next(iter(hidden.items()))
+    if not any(found.shows for found, _ in told):
         nothing = f"no difference between {last} and {first} shows"
         if is_needed is False:
             nothing = (
@@ -90,30 +86,34 @@ def sentence(
                 f"differ by no more than chance, and {nothing}"
             )
         return (
-            f"{nothing[0].upper()}{nothing[1:]}: it is {_points(found)} of accuracy {_about(part)} "
-            f"({_interval(found)} {where})."
+            f"{nothing[0].upper()}{nothing[1:]}: it is {_points(found)} of accuracy {where} "
+            f"({_interval(found)} {where_from})."
         )
-    told: list[str] = []
-    verb = ""
-    for part, found in sorted(shown.items(), key=lambda item: item[1].mean < 0):
-        own = _verb(found.mean)
-        begin = "" if own == verb else f"{own} "
-        unit = "" if told else " points of accuracy"
-        against = "" if told else f" over {first}" if found.mean > 0 else f" against {first}"
-        more = "" if told else f" {where}"
-        number = f"{abs(100 * found.mean):.1f}{unit}{against} {_about(part)}"
-        told.append(f"{begin}{number} ({_interval(found)}{more})")
-        verb = own
+    clauses = _clauses([each for each in told if each[0].shows], first, where_from)
     rest = ""
-    if hidden:
-        places = _listed([f"{_about(part)} ({_points(found)})" for part, found in hidden.items()])
-        rest = f"; no difference shows {places}"
+    if hidden := [f"{where} ({_points(found)})" for found, where in told if not found.shows]:
+        rest = f"; no difference shows {_listed(hidden)}"
     if is_needed is False:
         rest += (
             "; but the groups' noise and frequency differ by no more than chance, so that "
             "regularizing all alike may do as well"
         )
-    return f"{last} {_listed(told)}{rest}."
+    return f"{last} {_listed(clauses)}{rest}."
+
+
+def _clauses(shown: Sequence[tuple[Difference, str]], first: str, where_from: str) -> list[str]:
+    """What was gained where, then what was lost; what goes for all is said once, first."""
+    clauses: list[str] = []
+    verb = ""
+    for found, where in sorted(shown, key=lambda each: each[0].mean < 0):
+        begin = "" if _verb(found) == verb else f"{_verb(found)} "
+        verb = _verb(found)
+        against, over = "", ""
+        if not clauses:
+            against = f" points of accuracy {'over' if found.mean > 0 else 'against'} {first}"
+            over = f" {where_from}"
+        clauses.append(f"{begin}{_size(found)}{against} {where} ({_interval(found)}{over})")
+    return clauses
 
 
 def answer_of(results: Mapping[str, Any]) -> str:
@@ -143,12 +143,20 @@ def _is_needed(results: Mapping[str, Any], method: str) -> bool | None:
     return bool(found["adaptation"]["is_needed"]) if found is not None and adapts else None
 
 
-def _verb(difference: float) -> str:
-    return "gained" if difference >= 0 else "lost"
+def _verb(found: Difference) -> str:
+    return "gained" if found.mean >= 0 else "lost"
 
 
-def _about(part: str) -> str:
-    return _ABOUT.get(part, f"on {part} classes")
+def _size(found: Difference) -> str:
+    return f"{abs(100 * found.mean):.1f}"
+
+
+def _about(parts: Sequence[str]) -> str:
+    """Where: parts of the groups, and shots, of the same groups."""
+    if "all" in parts:
+        return "on average over all groups"
+    shots = all(part.endswith("-shot") for part in parts)
+    return f"on {_listed(parts)} {'classes' if shots else 'groups'}"
 
 
 def _points(found: Difference) -> str:

@@ -30,13 +30,11 @@ def shares_of(results: Mapping[str, Any], method: str, *, shots: bool = False) -
 
 
 def parts_of(accuracies: Accuracies) -> list[str]:
-    """What all have, in their order; of parts that are the same groups, the first."""
+    """What all have, in their order; clean groups only where these are not all."""
     everything = [shares for of_seed in accuracies.values() for shares in of_seed.values()]
-    found: dict[tuple[float, ...], str] = {}
-    for part in everything[0]:
-        if all(part in shares for shares in everything):
-            found.setdefault(tuple(shares[part] for shares in everything), part)
-    return list(found.values())
+    found = [part for part in everything[0] if all(part in shares for shares in everything)]
+    is_all = all(shares.get("clean") == shares.get("all") for shares in everything)
+    return [part for part in found if part != "clean" or not is_all]
 
 
 def side_by_side(
