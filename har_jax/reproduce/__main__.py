@@ -1,8 +1,10 @@
-"""The paper's tables, made again.
+"""The paper's tables and figures, made again.
 
-Trains every row that is implemented, in every setting of the table and with every seed, prints
-the table with the paper's numbers beside, and writes WORKDIR/TABLE-SCALE/table.md, table.json
-and table.svg. The same command goes on where it was cut, and skips what is complete.
+--table trains every row that is implemented, in every setting of the table and with every seed,
+prints the table with the paper's numbers beside, and writes WORKDIR/TABLE-SCALE/table.md,
+table.json and table.svg. --figure draws theory, losses, per_class or strengths, the latter of runs
+that exist (--runs) or are made, and writes WORKDIR/FIGURE/*.svg, .png and .json, the numbers. The
+same command goes on where it was cut, and skips what is complete.
 """
 
 import argparse
@@ -22,6 +24,7 @@ from har_jax.config import ConfigError, recipes
 from har_jax.data.examples import DataError
 from har_jax.experiment.workdir import StageError
 from har_jax.reproduce import render
+from har_jax.reproduce.figures import command
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.system import starting
@@ -51,18 +54,15 @@ def main(arguments: Sequence[str]) -> None:
     logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     options = _parser().parse_args(arguments)
     starting.begin()
-    table = TABLES[options.table]
-    settings = options.settings.split(",") if options.settings else list(table.settings)
-    if unknown := [setting for setting in settings if setting not in table.settings]:
-        stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
-    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
+    grid = None if options.figure else _grid(options)
     end_in_time(SECONDS_TO_SAVE)
     try:
-        grid.check()
-        grid.find_data()
-        results = _reproduce(grid, options, shlex.join(arguments))
+        if grid is None:
+            command.draw(options)
+        else:
+            grid.check()
+            grid.find_data()
+            results = _reproduce(grid, options, shlex.join(arguments))
         end_at_once()
         check()
     except ConfigError as error:
@@ -81,7 +81,18 @@ def main(arguments: Sequence[str]) -> None:
         )
     except Interrupted as error:
         stop(f"{error}: the same command goes on from there", status=128 + error.signal)
-    print(render.terminal(results))
+    if grid is not None:
+        print(render.terminal(results))
+
+
+def _grid(options: argparse.Namespace) -> Grid:
+    table = TABLES[options.table]
+    settings = options.settings.split(",") if options.settings else list(table.settings)
+    if unknown := [setting for setting in settings if setting not in table.settings]:
+        stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
+    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    return Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,7 +102,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--table", required=True, choices=TABLES, help="the table")
+    which = parser.add_mutually_exclusive_group(required=True).add_argument
+    which("--table", choices=TABLES, help="the table")
+    which("--figure", choices=command.FIGURES, help="the figure")
     add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
     add("--seeds", type=positive_integer, default=3, help="how many seeds (3)")
     add("--first_seed", type=int, default=0, help="the first of them (0)")
@@ -109,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--workdir", default="runs/reproduce", help="where results go (runs/reproduce)")
     add("--data_dir", help="of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given")
+    command.add_options(parser)
     return parser
 
 
