@@ -1,7 +1,7 @@
 """Theorem 1 of Cao et al. 2021 against simulation: rates, and the best ratio of strengths.
 
 python -m benchmarks.theory rates  [--repeats=100]
-python -m benchmarks.theory ratios [--repeats=100] [--count=3000]
+python -m benchmarks.theory ratios [--repeats=100] [--count=3000] [--only=labels]
 
 ``rates`` fits curves to 10^3 to 10^5 points with the penalty that the theorem calls best, which
 goes as n^(-2/5), and compares the error and its slope with the theorem's.
@@ -18,7 +18,6 @@ from har_jax.reproduce.figures.theory import ruled, wave
 from har_jax.theory import Design, Steps, mean_squared_error, optimal_penalty, squared_errors
 
 _COUNTS = (1_000, 3_162, 10_000, 31_623, 100_000)
-_WAVES = 4 * np.pi
 # By what is on the right in units of the left: the standard deviation of noise, and density.
 _PAIRS = {
     "2, 1": wave([1.0, 1.0], [0.3, 0.6]),
@@ -32,12 +31,13 @@ _REACH = 2  # grid points on each side of the least one that the quadratic is fi
 
 
 def labels() -> Design:
-    """Labels of -1 and 1, ambiguous on the left and clear on the right, where they are rare too."""
-    height = lambda t: np.where(t < 0.5, 1.0, 2.0)
+    """Labels of -1 and 1, of which those on the right are rarer, and clearer at the end."""
+    height = lambda t: np.where(t < 0.5, 0.75, 1.5)
+    wave = 2 * np.pi
     return Design(
-        lambda t: height(t) * (1 - np.cos(_WAVES * t)),
-        lambda t: height(t) * _WAVES**2 * np.cos(_WAVES * t),
-        Steps([1.4, 0.6]),
+        lambda t: height(t) * (1 + np.cos(wave * t)),
+        lambda t: -height(t) * wave**2 * np.cos(wave * t),
+        Steps(np.array([1.4, 0.6])),
     )
 
 
@@ -56,8 +56,9 @@ def rates(repeats: int) -> None:
             error = errors.std(ddof=1) / np.sqrt(repeats)
             rows.append((count, errors.mean(), error, *predicted))
             print(
-                f"| {name} | {count:,} | {errors.mean():.3e} ± {error:.1e} | {sum(predicted):.3e} | "
-                f"{errors.mean() / sum(predicted):.3f} ± {error / sum(predicted):.3f} |",
+                f"| {name} | {count:,} | {errors.mean():.3e} ± {error:.1e} "
+                f"| {sum(predicted):.3e} "
+                f"| {errors.mean() / sum(predicted):.3f} ± {error / sum(predicted):.3f} |",
                 flush=True,
             )
         n, mean, error, squares, variances = np.array(rows).T
@@ -67,9 +68,11 @@ def rates(repeats: int) -> None:
         print(f"{name}: slope {fits[0]:.4f} ± {of_slope:.4f}, the theorem's {fits[1]:.4f}\n")
 
 
-def ratios(repeats: int, count: int) -> None:
+def ratios(repeats: int, count: int, only: str | None) -> None:
     logs = np.log(2) / 2 * np.arange(-4, 5)
     for name, design in {**_PAIRS, "labels": labels()}.items():
+        if only not in (None, name):
+            continue
         best = optimal_penalty(count, *given(design))
         penalties = [Steps(best.values * np.exp([a, b])) for a in logs for b in logs]
         errors = squared_errors(design, count, penalties, repeats, seed=0, points=500)
@@ -105,11 +108,12 @@ def main() -> None:
     parser.add_argument("what", choices=("rates", "ratios"))
     parser.add_argument("--repeats", type=int, default=100, help="how often (100)")
     parser.add_argument("--count", type=int, default=3000, help="points, of ratios (3000)")
+    parser.add_argument("--only", choices=(*_PAIRS, "labels"), help="one pair, of ratios")
     options = parser.parse_args()
     if options.what == "rates":
         rates(options.repeats)
     else:
-        ratios(options.repeats, options.count)
+        ratios(options.repeats, options.count, options.only)
 
 
 if __name__ == "__main__":

@@ -20,18 +20,24 @@ def draw(runs: Sequence[Made]) -> Drawn:
     """Draws the mean test accuracy over classes of every strength, over seeds.
 
     Raises:
-      StageError: if there are not two strengths of a method.
+      StageError: if there are not two strengths of a method, or two runs of one and one seed.
     """
     found: dict[str, dict[float, dict[int, dict]]] = {m: defaultdict(dict) for m in ("erm", *_KEYS)}
     for made in runs:
         for method, means in made.results["means"].items():
             if method in found:
                 strength = float(made.config[_KEYS[method]]) if method in _KEYS else 0.0
-                found[method][strength][made.results["seed"]] = means
+                seed = made.results["seed"]
+                if found[method][strength].setdefault(seed, means) != means:
+                    raise StageError(
+                        f"{made.workdir} is not the only run of {method} at strength {strength:g} "
+                        f"and seed {seed}: give --runs that differ in these alone"
+                    )
     if all(len(found[method]) < 2 for method in _KEYS):
         raise StageError(
             "accuracy against strength needs runs of uniform or har with two strengths at least"
         )
+    split = runs[0].config["data.evaluate_on"]
     parts = [p for p in _PARTS if any(r.results["means"][m][p]["test_accuracy"] is not None
                                       for r in runs for m in r.results["means"])]  # fmt: skip
     if "noisy" not in parts:
@@ -63,9 +69,13 @@ def draw(runs: Sequence[Made]) -> Drawn:
                 marker=".",
                 capsize=2,
             )
-        axes.set(title=_PARTS[part], xscale="log", xlabel="strength", ylabel="test accuracy (%)")
-        axes.xaxis.set_major_formatter("{x:g}")
-    places[0].legend()
+        axes.set(
+            title=_PARTS[part], xscale="log", xlabel="strength", ylabel=f"{split} accuracy (%)"
+        )
+        tried = sorted({point["strength"] for m in _KEYS for point in of_part[m]})
+        axes.set_xticks(tried, [f"{strength:g}" for strength in tried])
+        axes.minorticks_off()
+    places[0].legend(loc="lower left")
     return Drawn(figure, numbers)
 
 

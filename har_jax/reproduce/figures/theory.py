@@ -22,8 +22,8 @@ def wave(density: Sequence[float], deviation: Sequence[float]) -> Design:
     return Design(
         lambda t: np.cos(_WAVES * t),
         lambda t: -(_WAVES**2) * np.cos(_WAVES * t),
-        Steps(density),
-        Steps(deviation),
+        Steps(np.asarray(density)),
+        Steps(np.asarray(deviation)),
     )
 
 
@@ -45,7 +45,7 @@ def toy(count: int = 160, draws: int = 40, seed: int = 3) -> Drawn:
     def truth(t: np.ndarray) -> np.ndarray:
         return np.where(t < 0.5, np.cos(12 * np.pi * t), np.cos(2 * np.pi * (t - 0.5)))
 
-    density, deviation = Steps([1.7, 0.3]), Steps([0.15, 0.6])
+    density, deviation = Steps(np.array([1.7, 0.3])), Steps(np.array([0.15, 0.6]))
     design = Design(truth, np.zeros_like, density, deviation)
     t = np.linspace(0, 1, 1001)
     left = t < 0.5
