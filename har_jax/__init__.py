@@ -9,10 +9,13 @@ from har_jax.losses import cross_entropy
 from har_jax.objective import WeightedSum, regularized_sum, weighted_sum
 from har_jax.strength import (
     GroupStatistics,
+    ResidualStatistics,
     group_statistics,
     mixture_statistics,
     neighbour_statistics,
     noise_frequency_tau,
+    regression_tau,
+    residual_statistics,
     scale_to_maximum,
 )
 from har_jax.tapping import TapError, loss_and_tap_norm, tap
@@ -22,6 +25,7 @@ __all__ = [
     "GroupStatistics",
     "LossAndJacobianNorm",
     "LossAndNorm",
+    "ResidualStatistics",
     "TapError",
     "WeightedSum",
     "cross_entropy",
@@ -34,7 +38,9 @@ __all__ = [
     "noise_frequency_tau",
     "normalization_layers",
     "normalization_layers_but_stem",
+    "regression_tau",
     "regularized_sum",
+    "residual_statistics",
     "scale_to_maximum",
     "tap",
     "weighted_sum",

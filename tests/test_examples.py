@@ -11,14 +11,27 @@ import pytest
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 
-@pytest.mark.parametrize("name", ["linen_loop.py", "nnx_loop.py"])
-def test_an_example_runs_and_gains(name):
+def printed(name, *arguments):
     paths = os.pathsep.join([str(EXAMPLES.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": paths}
     done = subprocess.run(
-        [sys.executable, "-W", "error", EXAMPLES / name],
+        [sys.executable, "-W", "error", EXAMPLES / name, *arguments],
         env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    plain, har = map(float, re.findall(r"test accuracy (\S+)", done.stdout))
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["linen_loop.py", "nnx_loop.py"])
+def test_an_example_runs_and_gains(name):
+    plain, har = map(float, re.findall(r"test accuracy (\S+)", printed(name)))
     assert har > plain + 0.01
+
+
+@pytest.mark.slow
+def test_regression_runs_and_gains():
+    told = printed("regression.py", "--seeds=2")
+    means = [float(mean) for mean in re.findall(r"mean (\S+)$", told, re.MULTILINE)]
+    assert len(means) == 8
+    for plain, _, _, har in (means[:4], means[4:]):
+        assert har < 0.95 * plain

@@ -40,6 +40,22 @@ def loss_histograms(inputs: Inputs) -> str:
     everything = np.arange(len(inputs.data.train))
     for method, evaluation in inputs.evaluations.items():
         panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
+    return svg(loss_panels(panels, kinds, once=are_many(inputs.evaluations)))
+
+
+def loss_panels(
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    kinds: Mapping[str, np.ndarray],
+    *,
+    once: bool = False,
+) -> Figure:
+    """A histogram of losses by kind in each panel.
+
+    Args:
+      panels: By title, losses and which training examples they are of.
+      kinds: By name, which training examples are of the kind.
+      once: Whether one legend is to do for all panels.
+    """
     figure, places = _panels(len(panels))
     bins = np.geomspace(_SMALLEST_LOSS, 20, 40).tolist()
     drawn: dict[str, Any] = {}
@@ -54,8 +70,8 @@ def loss_histograms(inputs: Inputs) -> str:
                 )
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
         axes.xaxis.set_major_formatter("{x:g}")
-    legend(figure, places, drawn, once=are_many(inputs.evaluations))
-    return svg(figure)
+    legend(figure, places, drawn, once=once)
+    return figure
 
 
 def training_curves(

@@ -1,8 +1,10 @@
-"""The paper's tables, made again.
+"""The paper's tables and figures, made again.
 
-Trains every row that is implemented, in every setting of the table and with every seed, prints
-the table with the paper's numbers beside, and writes WORKDIR/TABLE-SCALE/table.md, table.json
-and table.svg. The same command goes on where it was cut, and skips what is complete.
+--table trains every row that is implemented, in every setting of the table and with every seed,
+prints the table with the paper's numbers beside, and writes WORKDIR/TABLE-SCALE/table.md,
+table.json and table.svg. --figure draws theory, losses, per_class or strengths, the latter of runs
+that exist (--runs) or are made, and writes WORKDIR/FIGURE/*.svg, .png and .json, the numbers. The
+same command goes on where it was cut, and skips what is complete.
 """
 
 import argparse
@@ -20,6 +22,7 @@ from absl import logging
 from har_jax.config import recipes
 from har_jax.experiment.ending import in_one_line
 from har_jax.reproduce import render
+from har_jax.reproduce.figures import command
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.system import starting
@@ -37,24 +40,33 @@ def main(arguments: Sequence[str]) -> None:
     logging.set_verbosity(logging.FATAL)  # Orbax logs, at length, what it raises as well
     options = _parser().parse_args(arguments)
     starting.begin()
-    table = TABLES[options.table]
-    settings = options.settings.split(",") if options.settings else list(table.settings)
-    if unknown := [setting for setting in settings if setting not in table.settings]:
-        stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
-    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
-    seeds = range(options.first_seed, options.first_seed + options.seeds)
-    grid = Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
+    grid = None if options.figure else _grid(options)
     with in_one_line():
+        if grid is None:
+            command.draw(options)
+            return
         grid.check()
         grid.find_data()
         results = _reproduce(grid, options, shlex.join(arguments))
     print(render.terminal(results))
 
 
+def _grid(options: argparse.Namespace) -> Grid:
+    table = TABLES[options.table]
+    settings = options.settings.split(",") if options.settings else list(table.settings)
+    if unknown := [setting for setting in settings if setting not in table.settings]:
+        stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
+    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
+    seeds = range(options.first_seed, options.first_seed + options.seeds)
+    return Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("python -m har_jax.reproduce", __doc__)
     add = parser.add_argument
-    add("--table", required=True, choices=TABLES, help="the table")
+    which = parser.add_mutually_exclusive_group(required=True).add_argument
+    which("--table", choices=TABLES, help="the table")
+    which("--figure", choices=command.FIGURES, help="the figure")
     add("--settings", help="some of its settings, such as ratio10,ratio100; all if not given")
     add("--seeds", type=positive_integer, default=3, help="how many seeds (3)")
     add("--first_seed", type=int, default=0, help="the first of them (0)")
@@ -72,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--workdir", default="runs/reproduce", help="where results go (runs/reproduce)")
     add("--data_dir", help="of TFDS; $TFDS_DATA_DIR or ~/tensorflow_datasets if not given")
+    command.add_options(parser)
     return parser
 
 

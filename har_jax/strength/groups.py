@@ -25,6 +25,7 @@ from har_jax.strength.statistics import (
     GroupStatistics,
     as_ids,
     checked_errors,
+    known_ids,
     statistics_of,
     warn_of_empty,
 )
@@ -91,14 +92,10 @@ def group_statistics(
             f"{validation_groups.size} groups"
         )
     errors = checked_errors(validation_errors, smoothing)
-    seen = np.union1d(groups, validation_groups)
-    known = seen if ids is None else np.unique(as_ids("ids", ids))
-    if missing := sorted(set(seen.tolist()) - set(known.tolist())):
-        raise ValueError(f"groups {missing} occur among the examples but not in ids")
-
-    count = _sums(known, groups, np.ones(len(groups)))
-    validation_count = _sums(known, validation_groups, np.ones(len(errors)))
-    wrong = _sums(known, validation_groups, errors)
+    known = known_ids(groups, validation_groups, ids)
+    count = sums_by_group(known, groups, np.ones(len(groups)))
+    validation_count = sums_by_group(known, validation_groups, np.ones(len(errors)))
+    wrong = sums_by_group(known, validation_groups, errors)
     statistics = statistics_of(
         known,
         count.astype(np.int64),
@@ -108,9 +105,13 @@ def group_statistics(
         smoothing,
         count / max(len(groups), 1),
     )
-    warn_of_empty(statistics)
+    taken = f"their noise is taken to be the pooled error, {errors.mean():.3f}"
+    warn_of_empty(known, statistics.count, statistics.validation_count, taken)
     return statistics
 
 
-def _sums(ids: np.ndarray, groups: np.ndarray, values: np.ndarray) -> Float[np.ndarray, " G"]:
+def sums_by_group(
+    ids: np.ndarray, groups: np.ndarray, values: np.ndarray
+) -> Float[np.ndarray, " G"]:
+    """The sum of the values of each group, of ids that ascend."""
     return np.bincount(np.searchsorted(ids, groups), weights=values, minlength=len(ids))

@@ -78,7 +78,8 @@ def mixture_statistics(
         shares.sum(axis=0) / max(len(shares), 1),
         independent=np.divide(counted**2, squares, out=np.zeros_like(counted), where=squares > 0),
     )
-    warn_of_empty(statistics)
+    taken = f"their noise is taken to be the pooled error, {errors.mean():.3f}"
+    warn_of_empty(statistics.groups, statistics.count, statistics.validation_count, taken)
     return statistics
 
 

@@ -53,18 +53,44 @@ class GroupStatistics:
           ValueError: if an example is of a group that is not in :attr:`groups`, or there is
             not one value for each group.
         """
-        groups, values = as_ids("groups", groups), np.asarray(values)
-        if values.shape != self.groups.shape:
-            raise ValueError(
-                f"{values.shape} values are not one for each of {len(self.groups)} groups"
-            )
-        index = np.minimum(np.searchsorted(self.groups, groups), len(self.groups) - 1)
-        if np.any(unknown := self.groups[index] != groups):
-            first = int(np.argmax(unknown))
-            raise ValueError(
-                f"example {first} is of group {groups[first]}, which has no statistics"
-            )
-        return values[index]
+        return per_example(self.groups, values, groups)
+
+
+def per_example(
+    known: Integer[np.ndarray, " G"],
+    values: Float[np.ndarray, " G"],
+    groups: Integer[np.ndarray, " n"],
+) -> Float[np.ndarray, " n"]:
+    """Spreads the values of known groups, which ascend, over examples.
+
+    Raises:
+      ValueError: if an example is of another group, or there is not one value for each.
+    """
+    groups, values = as_ids("groups", groups), np.asarray(values)
+    if values.shape != known.shape:
+        raise ValueError(f"{values.shape} values are not one for each of {len(known)} groups")
+    index = np.minimum(np.searchsorted(known, groups), len(known) - 1)
+    if np.any(unknown := known[index] != groups):
+        first = int(np.argmax(unknown))
+        raise ValueError(f"example {first} is of group {groups[first]}, which has no statistics")
+    return values[index]
+
+
+def known_ids(
+    groups: Integer[np.ndarray, " n"],
+    validation_groups: Integer[np.ndarray, " m"],
+    ids: Integer[np.ndarray, " G"] | None,
+) -> Integer[np.ndarray, " G"]:
+    """All groups there are, ascending: ``ids``, or those that occur.
+
+    Raises:
+      ValueError: if one occurs that is not in ``ids``.
+    """
+    seen = np.union1d(groups, validation_groups)
+    known = seen if ids is None else np.unique(as_ids("ids", ids))
+    if missing := sorted(set(seen.tolist()) - set(known.tolist())):
+        raise ValueError(f"groups {missing} occur among the examples but not in ids")
+    return known
 
 
 def statistics_of(
@@ -170,19 +196,29 @@ def as_ids(name: str, values: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, 
     return values.astype(np.int64)
 
 
-def warn_of_empty(statistics: GroupStatistics) -> None:
-    """Warns of groups that have no validation or no training example."""
-    absent = statistics.count == 0
-    if np.any(unvalidated := (statistics.validation_count == 0) & ~absent):
-        pooled = statistics.error[unvalidated][0]
+def warn_of_empty(
+    groups: Integer[np.ndarray, " G"],
+    count: Real[np.ndarray, " G"],
+    validation_count: Real[np.ndarray, " G"],
+    taken: str,
+) -> None:
+    """Warns of groups that have no validation or no training example.
+
+    Args:
+      groups: ``[G]`` ids.
+      count: ``[G]``, training examples.
+      validation_count: ``[G]``, validation examples.
+      taken: What their noise is taken to be.
+    """
+    absent = count == 0
+    if np.any(unvalidated := (validation_count == 0) & ~absent):
         warnings.warn(
-            f"groups {statistics.groups[unvalidated].tolist()} have no validation example: their "
-            f"noise is taken to be the pooled error, {pooled:.3f}",
+            f"groups {groups[unvalidated].tolist()} have no validation example: {taken}",
             stacklevel=3,
         )
     if np.any(absent):
         warnings.warn(
-            f"groups {statistics.groups[absent].tolist()} have no training example: their tau is 0",
+            f"groups {groups[absent].tolist()} have no training example: their tau is 0",
             stacklevel=3,
         )
 

@@ -1,0 +1,1 @@
+"""The paper's figures, made again: ``python -m har_jax.reproduce --figure=NAME``."""
