@@ -2,10 +2,10 @@
 
 python -m benchmarks.ages
 
-Every file in docs/results/ says at which commit its tables were measured, and with what besides
-what all of them depend on: "Measured at commit `35e0f17`, with `configs/digits.py`." For each file
-the commits since then are listed that changed any of it, but for those whose message ends with the
-line "Bits: same": who wrote them has compared what a short run gives, bit for bit.
+Every file in docs/results/ but its index says at which commit its tables were measured, and with
+what besides what all of them depend on: "Measured at commit `35e0f17`, with `configs/digits.py`."
+For each file the commits since then are listed that changed any of it, but for those whose message
+ends with the line "Bits: same": who wrote them has compared what a short run gives, bit for bit.
 """
 
 import pathlib
@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parent.parent
 RESULTS = ROOT / "docs" / "results"
+PAGES = sorted(set(RESULTS.glob("*.md")) - {RESULTS / "index.md"})
 # What no table depends on, of the package that all depend on.
 WITHOUT = ("har_jax/report", "har_jax/reproduce", "har_jax/tune", "har_jax/main.py")
 SAME = "Bits: same"
@@ -78,7 +79,7 @@ def lines(files: Sequence[pathlib.Path]) -> list[str]:
 
 def main() -> None:
     try:
-        print("\n".join(lines(sorted(RESULTS.glob("*.md")))))
+        print("\n".join(lines(PAGES)))
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f"the history cannot be read ({error}): run this in a clone with all commits")
 

@@ -21,7 +21,7 @@ _LEAST = (
 def balanced_softmax(
     logits: Float[Array, "B K"], labels: Int[Array, " B"], counts: Int[Array, " K"]
 ) -> Float[Array, " B"]:
-    r"""Computes :math:`-\log \big( n_y e^{z_y} / \sum_c n_c e^{z_c} \big)`.
+    r"""Computes :math:`-\log \bigl( n_y e^{z_y} / \sum_c n_c e^{z_c} \bigr)`.
 
     Ren et al. 2020 (arXiv 2007.10740): the unadjusted logits are those of classes that are all as
     frequent. It is :func:`logit_adjusted` with temperature 1.
