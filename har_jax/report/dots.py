@@ -72,7 +72,7 @@ def gains(numbers: Mapping[str, Any], methods: Mapping[str, str]) -> Figure | No
         return None
     size = (2.6 * max(len(parts), 2) + 1.5, 1.2 + 0.35 * len(labels))
     figure = Figure(figsize=size, layout="constrained")
-    panels = figure.subplots(1, len(parts), squeeze=False, sharey=True)[0]
+    panels = figure.subplots(1, len(parts), squeeze=False, sharex=True, sharey=True)[0]
     styles = styles_of(methods.values())
     for axes, part in zip(panels, parts, strict=True):
         axes.axvline(0, color=_LINE, linewidth=1)
@@ -83,7 +83,8 @@ def gains(numbers: Mapping[str, Any], methods: Mapping[str, str]) -> Figure | No
                 if gain["over"] == "seeds":
                     points = _at_seeds(numbers["by_seed"], first, label, part)
                     axes.scatter(points, [row + 0.25] * len(points), 8, style.color, alpha=0.7)
-        axes.set(title=f"{part} groups", xlabel="points")
+        what = "classes" if part.endswith("-shot") else "groups"
+        axes.set(title=f"{part} {what}", xlabel="points")
     panels[0].set_yticks(range(len(labels)), [_cut(label) for label in labels])
     panels[0].set_ylim(len(labels) - 0.4, -0.6)
     return figure
