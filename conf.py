@@ -38,5 +38,11 @@ def mathml(as_block):
     return visit, None
 
 
+def is_field(app, what, name, obj, skip, options):
+    """Fields of a NamedTuple stand among the attributes of its docstring already."""
+    return skip or type(obj).__name__ == "_tuplegetter"
+
+
 def setup(app):
+    app.connect("autodoc-skip-member", is_field)
     app.add_html_math_renderer("mathml", mathml(False), mathml(True))
