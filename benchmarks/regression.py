@@ -1,6 +1,6 @@
 """Heteroskedastic regression over seeds: plain, uniform, HAR by the paper's rule and by ours.
 
-python -m benchmarks.regression [--seeds=20]
+python -m benchmarks.regression [--seeds=20] [--data=diabetes]
 
 The data and the network are those of examples/regression.py. The largest strength is chosen for
 each rule and data alike, by the mean over groups of the squared test error, on as many other seeds.
@@ -14,6 +14,7 @@ import numpy as np
 from examples import regression
 
 _STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_DATA = ("synthetic", "diabetes")
 _FIRST_TUNING_SEED = 100
 
 
@@ -38,8 +39,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=20, help="how many (20)")
-    count = parser.parse_args().seeds
-    for data in regression.synthetic, regression.diabetes:
+    parser.add_argument(
+        "--data", nargs="+", choices=_DATA, default=_DATA, help="which; both if not given"
+    )
+    options = parser.parse_args()
+    count = options.seeds
+    for data in (getattr(regression, name) for name in options.data):
         tuning = of_seeds(data, np.arange(_FIRST_TUNING_SEED, _FIRST_TUNING_SEED + count))
         final = of_seeds(data, np.arange(count))
         plain = final("plain", 0.0)

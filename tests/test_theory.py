@@ -122,6 +122,15 @@ def test_order_does_not_count_and_equal_points_are_fitted_alike(loss):
     np.testing.assert_allclose(again.values, found.values, atol=1e-10)
 
 
+def test_one_point_is_met_and_two_are_drawn_together():
+    assert smooth(np.array([0.4]), np.array([3.0]), rho=RHO, lam=1.0).values == [3.0]
+    x, y, lam = np.array([0.1, 0.9]), np.array([0.0, 1.0]), 0.2
+    gap = np.diff(RHO.inverse().integral(x))[0]
+    rise = 1 / (1 + 8 * lam / gap)  # of f: the minimum of (1 - rise)^2 / 8 + lam rise^2 / gap
+    found = smooth(x, y, rho=RHO, lam=lam).values
+    np.testing.assert_allclose(found, [(1 - rise) / 2, (1 + rise) / 2])
+
+
 def test_many_points_are_as_exact_as_few():
     x, y = points("squared", 100_000)
     found = smooth(x, y, rho=RHO, lam=1e-5)
@@ -215,6 +224,14 @@ def test_bias_and_variance_apart_are_theorem_1s():
     spread = errors.std() / np.sqrt(40)
     assert spread < 0.05 * variances
     assert errors.mean() == pytest.approx(variances * ends, abs=3 * spread)
+
+
+def test_a_truth_that_is_not_level_at_the_ends_has_a_bias_that_the_theorem_lacks():
+    """f* = t has no second derivative, yet an error of b^3 / 2 at each end."""
+    slope = Design(lambda t: t, np.zeros_like, Steps([1.0]), Steps([1e-9]))
+    b = bandwidth(1.0, 1e-4, 1.0)
+    measured = squared_errors(slope, 20_000, [Steps([1e-4])], repeats=1, seed=0).mean()
+    assert measured == pytest.approx(b**3, rel=0.05)
 
 
 def test_the_best_penalty_is_the_least_of_the_formula_and_goes_by_the_rule():

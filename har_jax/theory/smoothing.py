@@ -112,7 +112,7 @@ def smooth(
         minimizer.
 
     Example:
-      >>> curve = smooth(np.array([0.0, 1.0]), np.array([0.0, 1.0]), rho=Steps([1.0]), lam=0.25)
+      >>> curve = smooth(np.array([0.0, 1.0]), np.array([0.0, 1.0]), rho=Steps([1.0]), lam=0.125)
       >>> curve(np.array([0.0, 0.5, 1.0]))
       array([0.25, 0.5 , 0.75])
     """
@@ -142,11 +142,12 @@ def objective(curve: Curve, y: Float[np.ndarray, " n"], lam: float, loss: str = 
 
 def _quadratic(z: np.ndarray, weights: np.ndarray, half_gaps: np.ndarray) -> np.ndarray:
     """The f that minimizes half of the weighted squares and the penalty; half_gaps: dS / 2 lam."""
-    if len(z) == 1:
-        return z.copy()
-    inverse = 1 / weights
+    inverse, flux = 1 / weights, np.diff(z)
     banded = np.stack([-inverse[:-1], half_gaps + inverse[:-1] + inverse[1:]])
-    flux = solveh_banded(banded, np.diff(z), check_finite=False)
+    if len(flux) > 1:
+        flux = solveh_banded(banded, flux, check_finite=False)
+    else:  # none or one, which SciPy's does not take
+        flux = flux / banded[1]
     return z + np.diff(flux, prepend=0, append=0) * inverse
 
 
