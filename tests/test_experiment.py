@@ -94,8 +94,10 @@ class TestMainJob:
     def test_the_page_needs_no_other_file(self, finished):
         page = (finished[0] / "report" / "index.html").read_text()
         assert page.count("<svg") == 4
-        for link in ("src=", "<link", "<script ", "@import", "url(http"):
+        for link in ("<link", "<script ", "@import", "url(http"):
             assert link not in page
+        assert set(re.findall(r'src="(\w+:)', page)) == {"data:"}
+        assert page.count("src=") == page.count('src="data:')
         assert "3 (noisy, rare)" in page
 
     def test_a_terminal_of_another_encoding_fails_no_stage(self, finished, tmp_path):

@@ -271,7 +271,7 @@ def test_options_have_the_types_and_defaults_of_fields_and_parameters(folder):
         ("model.name=my_network:MPL", r"my_network.py has no MPL: did you mean MLP\?"),
         ("model.name=my_net:MLP", "there is no module my_net: put my_net.py beside the config"),
         ("model.name=my_network:nn", "is no network: the class of a Flax module"),
-        ("model.name=flax.nnx:Linear", "takes no num_classes: a module of NNX is made"),
+        ("model.name=flax.nnx:Linear", "takes no num_classes by keyword: a module of NNX is"),
         ("model.name=flax.linen:Dense", "has no field num_classes: it is made as Dense"),
         ("model.name=my_network:Deaf", "has no argument train: it is called as"),
         ("model.name=convnet", "options.depth=1 is not read by config.model.name='convnet', only"),
