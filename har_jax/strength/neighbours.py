@@ -48,7 +48,7 @@ def neighbour_statistics(
       >>> features = np.stack([np.cos(angle), np.sin(angle)], axis=1)
       >>> s = neighbour_statistics(features, np.arange(4), [1, 1, 0, 0], neighbours=2, smoothing=0)
       >>> s.error, s.frequency
-      (array([1. , 1. , 0.5, 0. ]), array([0.5 , 0.75, 0.5 , 0.25]))
+      (array([1. , 1. , 0.5, 0. ]), array([0.5 , 0.5 , 0.25, 0.25]))
     """
     features = np.asarray(features, np.float32)
     validation = as_ids("validation", validation)
