@@ -13,7 +13,7 @@ import numpy as np
 
 from examples import regression
 
-_STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
+_STRENGTHS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 _DATA = ("synthetic", "diabetes")
 _FIRST_TUNING_SEED = 100
 
