@@ -407,3 +407,19 @@ def test_methods_have_a_table_to_download():
         gain["low"],
         gain["high"],
     ]
+
+
+def test_a_report_has_the_neighbourhoods_that_have_examples():
+    inputs = many(4)
+    estimated = inputs.estimated
+    count = np.array([3, 0, 5, 4])
+    estimated = estimated._replace(
+        statistics=dataclasses.replace(estimated.statistics, count=count),
+        names=("a", "b", "c", "d"),
+    )
+    for groups, expected in (("cluster", ["a", "c", "d"]), ("given", [])):
+        config = {**inputs.config, "estimate.groups": groups}
+        found = dataclasses.replace(inputs, config=config, estimated=estimated)
+        results = summarize(found)["neighbourhoods"]
+        assert [row["name"] for row in results["rows"]] == expected
+        assert results["groups"] == groups

@@ -22,7 +22,8 @@ def described(
     probabilities; ``adaptation``, as :class:`har_jax.strength.Adaptation` has it, and whether
     it ``is_needed``; ``recovered``, where wrong labels are known, Spearman's rank correlation of I
     with the share of them, both as means over a class, ``by_label`` and ``by_true_class``; and
-    ``rows``, one for each neighbourhood that has a name, unless these are the groups of the table.
+    ``rows``, one for each neighbourhood that has a name and an example, unless these are the groups
+    of the table.
     """
     s, flipped = estimated.statistics, data.flipped
     found = adaptation(s, int(np.sum(~np.isnan(estimated.shown))))
@@ -53,7 +54,7 @@ def described(
                 "tau": float(s.tau[k]),
             }
             for k, name in enumerate(estimated.names)
-            if config["estimate.groups"] != "given"
+            if config["estimate.groups"] != "given" and s.count[k] > 0
         ],
     }
 
