@@ -62,7 +62,7 @@ def test_a_class_that_a_model_is_less_sure_of_is_not_noisy_for_that():
 def test_confident_learning_drops_or_relabels_what_is_wrong():
     labels, wrong, probabilities = noisy()
     probabilities[:5] = np.nan  # could not be read: they stay as they are
-    setting = Setting(labels, labels, None, probabilities, seed=0)
+    setting = Setting(labels, labels, probabilities, seed=0)
     entry = METHODS["confident_learning"]
     dropped = make(entry.labels, setting, chosen={}) < 0
     assert not np.any(dropped[:5])

@@ -419,7 +419,7 @@ def test_the_recipe():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "arguments are required: --table; --help says more"),
+        ((), "one of the arguments --table --figure is required; --help says more"),
         pytest.param(
             ("--table=imbd",), "invalid choice: 'imbd' (choose from", marks=pytest.mark.slow
         ),

@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
 from har_jax.strength.scaling import noise_frequency_tau
 from har_jax.strength.statistics import GroupStatistics
@@ -63,6 +62,8 @@ def adaptation(statistics: GroupStatistics, validated: int) -> Adaptation:
     groups = min(int(shown.sum()), round(validated / s.validation_count[shown].mean()))
     if groups < 2:
         return Adaptation(spread, chance, 1.0)
+    from scipy import special  # which the rest of the package does without
+
     freedom = groups - 1
     by_chance = float(special.chdtrc(freedom, freedom * (spread / chance) ** 2))
     return Adaptation(spread, chance, by_chance)

@@ -15,7 +15,6 @@ import dataclasses
 
 import numpy as np
 from jaxtyping import Float, Integer, Real
-from scipy import special
 
 from har_jax.strength.groups import sums_by_group
 from har_jax.strength.statistics import as_ids, known_ids, per_example, warn_of_empty
@@ -159,6 +158,8 @@ def _asked_for(noise: Float[np.ndarray, " G"], counts: Float[np.ndarray, " G"]) 
     """
     if len(noise) < 2:
         return np.inf
+    from scipy import special  # which the rest of the package does without
+
     logs = np.log(noise) - special.digamma(counts / 2) + np.log(counts / 2)
     excess = np.var(logs, ddof=1) - np.mean(special.polygamma(1, counts / 2))
     return 2 * _inverse_trigamma(excess) if excess > 0 else np.inf
@@ -166,6 +167,8 @@ def _asked_for(noise: Float[np.ndarray, " G"], counts: Float[np.ndarray, " G"]) 
 
 def _inverse_trigamma(value: float) -> float:
     """The y with trigamma(y) = value, by Newton's method on 1 / trigamma, which is convex."""
+    from scipy import special
+
     y = 0.5 + 1 / value
     for _ in range(50):
         trigamma = special.polygamma(1, y)
