@@ -9,7 +9,6 @@ differ in the seed only are one. Writes index.html, seeds.json and seeds.csv int
 does python -m har_jax.compare.
 """
 
-import argparse
 import os
 import pathlib
 import sys
@@ -17,21 +16,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from har_jax.system import starting
+from har_jax.system.arguments import Parser
 from har_jax.system.interruption import end_at_once
 from har_jax.system.terminal import guard_output, stop
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Parser):
     def error(self, message: str) -> NoReturn:
-        stop(f"compare: {message}; --help says more")
+        super().error(f"compare: {message}")
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="har-jax compare",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _parser() -> Parser:
+    parser = _Parser("har-jax compare", __doc__)
     parser.add_argument("runs", metavar="RUN", nargs="+", help="a workdir")
     parser.add_argument(
         "--output", default="runs/compare", help="the folder of the page (runs/compare)"

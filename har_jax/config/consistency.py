@@ -28,7 +28,6 @@ NO_META = (
     "config.data.meta_size, such as 100, where the noise is made by config.data.noise, or give "
     "some as a split called meta, which a folder, a table or lists can have"
 )
-_PLAIN = (("groups", "given"), ("noise", "error"))  # which read neither probabilities nor features
 _HAS_SPLITS = ("folder", "csv", "list")  # of a person's own
 
 
@@ -40,8 +39,11 @@ def reads(network: Callable[..., Any]) -> Kind:
 
 def estimated_from(groups: str, noise: str) -> frozenset[str]:
     """What groups and noise are made from, of :data:`har_jax.estimation.groupings.READS`."""
-    of = lambda choice: {parameter.name for parameter in parameters(choice)}
-    return READS & (of(GROUPINGS[groups]) | of(NOISES[noise]))
+    return _read_by(GROUPINGS[groups]) | _read_by(NOISES[noise])
+
+
+def _read_by(choice: Callable[..., Any]) -> frozenset[str]:
+    return READS & {parameter.name for parameter in parameters(choice)}
 
 
 def check(flat: Mapping[str, Any]) -> None:
@@ -237,13 +239,14 @@ def _check_estimation(flat: Mapping[str, Any]) -> None:
         )
     if not any(own.estimates(name, flat) for name in flat["methods"]):
         return
-    reads_of = {
-        key: estimated_from(*(flat[f"estimate.{k}"] if k == key else plain for k, plain in _PLAIN))
-        for key, _ in _PLAIN
-    }
     foreign = flat["estimate.probabilities"] is not None
-    for key, reads in reads_of.items():
-        said = f"config.estimate.{key}={flat[f'estimate.{key}']!r}"
+    choices: Mapping[str, Mapping[str, Callable[..., Any]]] = {
+        "groups": GROUPINGS,
+        "noise": NOISES,
+    }
+    for key, known in choices.items():
+        chosen = flat[f"estimate.{key}"]
+        said, reads = f"config.estimate.{key}={chosen!r}", _read_by(known[chosen])
         theirs = f"config.estimate.probabilities={flat['estimate.probabilities']!r}"
         if "probabilities" in reads and flat["pretrain.folds"] is None and not foreign:
             raise ConfigError(

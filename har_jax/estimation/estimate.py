@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from har_jax.estimation.neighbourhoods import Neighbourhoods
-from har_jax.estimation.noises import counting
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.strength import GroupStatistics, group_statistics
 
@@ -61,7 +60,7 @@ def estimate(
       UserWarning: if a small group keeps the strengths of all others down, and as
         :func:`har_jax.group_statistics` does.
     """
-    validation = np.flatnonzero(counting(noise))
+    validation = np.flatnonzero(~np.isnan(noise))
     with warnings.catch_warnings():  # of classes without examples the data have told
         warnings.filterwarnings("ignore", r"groups \[.*\] have no training example")
         statistics = neighbourhoods.statistics(validation, noise[validation], smoothing)

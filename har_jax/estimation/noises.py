@@ -6,7 +6,7 @@ Functions of arrays, of all n training examples; NaN where an example does not c
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 Noises = Mapping[str, Callable[..., Float[np.ndarray, " n"]]]
 
@@ -56,11 +56,6 @@ def confident_joint(
     found = np.full(len(labels), np.nan)
     found[np.flatnonzero(known)] = np.where(sure.any(axis=1), likeliest != own, np.nan)
     return found
-
-
-def counting(noise: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
-    """Which examples count."""
-    return ~np.isnan(noise)
 
 
 NOISES: Noises = {

@@ -93,8 +93,7 @@ def _features(
     """
     config, train = trainer.config, trainer.data.train
     folded = config.pretrain.folds is not None
-    parts, spaces = [], np.zeros(len(train), np.int64)
-    rows_of = []
+    found, spaces = [], np.zeros(len(train), np.int64)
     for fold, (held_out, folder) in enumerate(
         zip(held_out_of(config, train), folders_of(config, path), strict=True)
     ):
@@ -106,10 +105,9 @@ def _features(
         fitted = train.take(np.setdiff1d(np.arange(len(train)), held_out))
         rows = held_out if folded else np.arange(len(train))
         spaces[rows] = fold
-        rows_of.append(rows)
-        parts.append(_features_by(trainer, fitted, train.take(rows), folder))
-    features = np.empty((len(train), parts[0].shape[1]), np.float32)
-    for rows, part in zip(rows_of, parts, strict=True):
+        found.append((rows, _features_by(trainer, fitted, train.take(rows), folder)))
+    features = np.empty((len(train), found[0][1].shape[1]), np.float32)
+    for rows, part in found:
         features[rows] = part
     return np.nan_to_num(features), spaces  # 0 of what could not be read
 

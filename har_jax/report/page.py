@@ -36,7 +36,8 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
     results, left_out = shown(results)
     head, *groups = rows_of(results)
     tail = by_shot(results)
-    said_above = {*told(results), *of_suspicion(results)}
+    adaptation = told(results)
+    said_above = {*adaptation, *of_suspicion(results)}
     changed, rest = rendering.split_config(results["config"])
     drawn = {
         "accuracies": (figures.accuracies(inputs, results), "accuracy by group"),
@@ -63,7 +64,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
         left_out=left_out,
         folds=_folds(results),
         neighbourhoods=table_of(results),
-        adaptation=told(results),
+        adaptation=adaptation,
         gallery=gallery(inputs, results, path.parent),
         relabel=results["suspicion"] is not None,
         tail=tail,

@@ -75,7 +75,7 @@ def neighbour_statistics(
         rows = np.flatnonzero(of_space == space)
         if np.all(np.isnan(known[rows])):
             raise ValueError(f"space {space} has no validation example")
-        found = _of_space(_unit(features[rows]), known[rows], neighbours)
+        found = _of_space(unit_rows(features[rows]), known[rows], neighbours)
         frequency[rows], wrong[rows], looked_at[rows] = found
     return statistics_of(
         np.arange(count), frequency * count, looked_at, wrong, errors, smoothing, frequency
@@ -108,6 +108,7 @@ def _similarities(
         yield rows, unit[rows] @ unit.T
 
 
-def _unit(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+def unit_rows(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """Rows of length one; those of length 0 stay."""
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     return features / np.where(lengths > 0, lengths, 1)

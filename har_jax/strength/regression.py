@@ -17,7 +17,14 @@ import numpy as np
 from jaxtyping import Float, Integer, Real
 
 from har_jax.strength.groups import sums_by_group
-from har_jax.strength.statistics import as_ids, known_ids, per_example, warn_of_empty
+from har_jax.strength.statistics import (
+    OfGroups,
+    as_ids,
+    check_smoothing,
+    known_ids,
+    smoothed,
+    warn_of_empty,
+)
 
 
 def regression_tau(noise, frequency, curvature=1.0):
@@ -34,7 +41,7 @@ def regression_tau(noise, frequency, curvature=1.0):
 
 
 @dataclasses.dataclass(frozen=True)
-class ResidualStatistics:
+class ResidualStatistics(OfGroups):
     r"""What is known of each of G groups, and what follows.
 
     Attributes:
@@ -58,21 +65,6 @@ class ResidualStatistics:
     noise: Float[np.ndarray, " G"]
     frequency: Float[np.ndarray, " G"]
     tau: Float[np.ndarray, " G"]
-
-    def per_example(
-        self, values: Float[np.ndarray, " G"], groups: Integer[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """Spreads ``values`` of the groups over examples.
-
-        Args:
-          values: ``[G]``, in the order of :attr:`groups`.
-          groups: ``[n]``, the group of each example.
-
-        Raises:
-          ValueError: if an example is of a group that is not in :attr:`groups`, or there is
-            not one value for each group.
-        """
-        return per_example(self.groups, values, groups)
 
 
 def residual_statistics(
@@ -138,10 +130,7 @@ def residual_statistics(
         several = (validated > 1) & (squares > 0)
         smoothing = _asked_for(observed[several], validated[several] * 2 / excess)
         squares, validated = squares * 2 / excess, validated * 2 / excess
-    noise = np.full(len(known), pooled)
-    if np.isfinite(smoothing):
-        smoothed = squares + smoothing * pooled, validated + smoothing
-        noise = np.divide(*smoothed, out=noise, where=smoothed[1] > 0)
+    noise = smoothed(squares, validated, smoothing, pooled)
     frequency = count / max(len(groups), 1)
     absent = count == 0
     tau = np.where(absent, 0.0, regression_tau(noise, np.where(absent, 1.0, frequency)))
@@ -187,5 +176,4 @@ def _check(residuals: np.ndarray, groups: np.ndarray, smoothing: float | None) -
     if not np.all(finite := np.isfinite(residuals)):
         bad = int(np.argmin(finite))
         raise ValueError(f"residual {residuals[bad]} of example {bad} is not finite")
-    if smoothing is not None and not (np.isfinite(smoothing) and smoothing >= 0):
-        raise ValueError(f"smoothing={smoothing} must be finite and not negative")
+    check_smoothing(smoothing)

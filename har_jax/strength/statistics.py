@@ -9,8 +9,42 @@ from jaxtyping import Float, Integer, Real
 from har_jax.strength.scaling import noise_frequency_tau
 
 
+class OfGroups:
+    """What is known of groups whose ids ascend.
+
+    Attributes:
+      groups: ``[G]`` ids.
+    """
+
+    groups: Integer[np.ndarray, " G"]
+
+    def per_example(
+        self, values: Float[np.ndarray, " G"], groups: Integer[np.ndarray, " n"]
+    ) -> Float[np.ndarray, " n"]:
+        """Spreads ``values`` of the groups over examples.
+
+        Args:
+          values: ``[G]``, in the order of :attr:`groups`.
+          groups: ``[n]``, the group of each example.
+
+        Raises:
+          ValueError: if an example is of a group that is not in :attr:`groups`, or there is
+            not one value for each group.
+        """
+        known, groups, values = self.groups, as_ids("groups", groups), np.asarray(values)
+        if values.shape != known.shape:
+            raise ValueError(f"{values.shape} values are not one for each of {len(known)} groups")
+        index = np.minimum(np.searchsorted(known, groups), len(known) - 1)
+        if np.any(unknown := known[index] != groups):
+            first = int(np.argmax(unknown))
+            raise ValueError(
+                f"example {first} is of group {groups[first]}, which has no statistics"
+            )
+        return values[index]
+
+
 @dataclasses.dataclass(frozen=True)
-class GroupStatistics:
+class GroupStatistics(OfGroups):
     """What is known of each of G groups, and what follows.
 
     Attributes:
@@ -39,41 +73,6 @@ class GroupStatistics:
     error: Float[np.ndarray, " G"]
     frequency: Float[np.ndarray, " G"]
     tau: Float[np.ndarray, " G"]
-
-    def per_example(
-        self, values: Float[np.ndarray, " G"], groups: Integer[np.ndarray, " n"]
-    ) -> Float[np.ndarray, " n"]:
-        """Spreads ``values`` of the groups over examples.
-
-        Args:
-          values: ``[G]``, in the order of :attr:`groups`.
-          groups: ``[n]``, the group of each example.
-
-        Raises:
-          ValueError: if an example is of a group that is not in :attr:`groups`, or there is
-            not one value for each group.
-        """
-        return per_example(self.groups, values, groups)
-
-
-def per_example(
-    known: Integer[np.ndarray, " G"],
-    values: Float[np.ndarray, " G"],
-    groups: Integer[np.ndarray, " n"],
-) -> Float[np.ndarray, " n"]:
-    """Spreads the values of known groups, which ascend, over examples.
-
-    Raises:
-      ValueError: if an example is of another group, or there is not one value for each.
-    """
-    groups, values = as_ids("groups", groups), np.asarray(values)
-    if values.shape != known.shape:
-        raise ValueError(f"{values.shape} values are not one for each of {len(known)} groups")
-    index = np.minimum(np.searchsorted(known, groups), len(known) - 1)
-    if np.any(unknown := known[index] != groups):
-        first = int(np.argmax(unknown))
-        raise ValueError(f"example {first} is of group {groups[first]}, which has no statistics")
-    return values[index]
 
 
 def known_ids(
@@ -129,10 +128,7 @@ def statistics_of(
         added = _asked_for(observed[several], telling[several], pooled)
     else:
         added, telling, told = smoothing, validation_count, wrong
-    error = np.full(len(groups), pooled)
-    if np.isfinite(added):
-        smoothed = told + added * pooled, telling + added
-        error = np.divide(*smoothed, out=error, where=smoothed[1] > 0)
+    error = smoothed(told, telling, added, pooled)
     absent = count == 0
     tau = np.where(absent, 0.0, noise_frequency_tau(error, np.where(absent, 1.0, frequency)))
     return GroupStatistics(
@@ -145,6 +141,20 @@ def statistics_of(
         frequency,
         tau,
     )
+
+
+def smoothed(
+    sums: Float[np.ndarray, " G"], counts: Real[np.ndarray, " G"], added: float, pooled: float
+) -> Float[np.ndarray, " G"]:
+    """The mean of each group, to which so many of the pooled mean are added.
+
+    That is the pooled one where they are infinitely many, or there is nothing else.
+    """
+    means = np.full(len(sums), pooled)
+    if np.isfinite(added):
+        whole = counts + added
+        means = np.divide(sums + added * pooled, whole, out=means, where=whole > 0)
+    return means
 
 
 def worth(errors: Float[np.ndarray, " m"]) -> float:
@@ -175,9 +185,14 @@ def checked_errors(errors: Real[np.ndarray, " m"], smoothing: float | None) -> n
     if not np.all((errors >= 0) & (errors <= 1)):
         bad = int(np.argmin((errors >= 0) & (errors <= 1)))
         raise ValueError(f"validation error {errors[bad]} of example {bad} is not in [0, 1]")
+    check_smoothing(smoothing)
+    return errors
+
+
+def check_smoothing(smoothing: float | None) -> None:
+    """Raises ValueError if smoothing is negative or not finite."""
     if smoothing is not None and not (np.isfinite(smoothing) and smoothing >= 0):
         raise ValueError(f"smoothing={smoothing} must be finite and not negative")
-    return errors
 
 
 def as_ids(name: str, values: Integer[np.ndarray, " n"]) -> Integer[np.ndarray, " n"]:

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from absl import flags, logging
 from ml_collections.config_dict import ConfigDict
 
-from har_jax.config import ConfigError, command_line
+from har_jax.config import ConfigError, command_line, overrides
 from har_jax.system import starting
 from har_jax.system.arguments import Parser, positive_integer
 from har_jax.system.terminal import stop
@@ -126,12 +126,9 @@ def _refuse_validation(config: ConfigDict) -> None:
 
 def _seeds(text: str) -> list[int]:
     try:
-        seeds = [int(part) for part in text.split(",")]
-    except ValueError:
-        seeds = []
-    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise argparse.ArgumentTypeError(f"{text} must be numbers from 0 on, each once")
-    return seeds
+        return list(overrides.seeds(text))
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(f"{text} must be numbers from 0 on, each once") from error
 
 
 def _share(text: str) -> float:

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 
 from har_jax.estimation.neighbourhoods import Groups
 from har_jax.options import Option
+from har_jax.strength.neighbours import unit_rows
 
 
 def cluster(
@@ -24,8 +25,7 @@ def cluster(
     from sklearn.cluster import KMeans
 
     wanted = len(class_names) if clusters is None else clusters
-    lengths = np.linalg.norm(features, axis=1, keepdims=True)
-    unit = features / np.where(lengths > 0, lengths, 1)
+    unit = unit_rows(features)
     ids, names = np.zeros(len(features), np.int64), list[str]()
     every = np.unique(spaces)
     for space in every:
