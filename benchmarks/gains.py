@@ -9,84 +9,30 @@ A variant is a method and what it changes in the config. Runs each of them at ev
 prints the mean and the standard error of its accuracy, and of its gain over ERM at the same seed,
 for each part of the classes; with --shots also for many-, medium- and few-shot classes, where there
 are such. What is complete in the workdir is not run again. What a method has to be told, as its
-strength, is chosen beforehand by python -m har_jax.tune.
+strength, is chosen beforehand by python -m har_jax.tune --config=benchmarks/configs/DATA.py.
 """
 
 import ast
 import json
 import pathlib
+import runpy
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags, logging
 
 from configs import digits
-from har_jax.config import own, recipes, validate
+from har_jax.config import own, validate
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.runs import take
 from har_jax.report import seeds
 from har_jax.system.files import write_json
 
-
-def _cifar10_small():
-    config = recipes.noisy_and_rare(ratio=10)
-    recipes.shrink(config)
-    return config
-
-
-def _digits_step():
-    """Right labels, the last half of the classes with a tenth of the examples."""
-    config = digits.get_config()
-    config.data.noise.kind = "none"
-    config.data.noise.groups = config.data.noise.rate = None
-    config.data.imbalance.classes = tuple(range(5, 10))
-    config.data.imbalance.ratio = 10.0
-    return config
-
-
-def _digits_one_sided():
-    """3 called 8 and 4 called 9, and not the reverse."""
-    config = digits.get_config()
-    config.data.noise.kind = "asymmetric"
-    config.data.noise.groups = config.data.noise.rate = None
-    config.data.noise.flips = ((3, 8, 0.4), (4, 9, 0.4))
-    return config
-
-
-def _imdb_small():
-    config = recipes.imdb()
-    recipes.shrink(config)
-    return config
-
-
-def _cifar10n_small():
-    """5,000 images with labels that people gave, in the file that --all=data.labels=FILE names."""
-    config = recipes.annotated(10, "cifar10n_aggregate.npz")
-    recipes.shrink(config)
-    config.data.train_size = 5000
-    config.pretrain.epochs = config.train.epochs = 30.0
-    config.optimizer.decay_epochs = (20.0, 25.0)
-    return config
-
-
-def _cifar10_small_longtail():
-    config = recipes.long_tailed(10, ratio=100)
-    recipes.shrink(config)
-    return config
-
-
-_CONFIGS = {
-    "digits": digits.get_config,
-    "digits_step": _digits_step,
-    "digits_one_sided": _digits_one_sided,
-    "imdb_small": _imdb_small,
-    "cifar10n_small": _cifar10n_small,
-    "cifar10_small": _cifar10_small,
-    "cifar10_small_longtail": _cifar10_small_longtail,
-}
+_DATA_OF = {path.stem: path for path in pathlib.Path(__file__).parent.glob("configs/*.py")}
+_DATA_OF["digits"] = pathlib.Path(digits.__file__)
 _SHARED = ("pretrain", "start")  # made once a seed, by the first that does
 
-_DATA = flags.DEFINE_enum("data", "digits", list(_CONFIGS), "What is trained on.")
+_DATA = flags.DEFINE_enum("data", "digits", sorted(_DATA_OF), "Of benchmarks/configs/.")
 _DATA_DIR = flags.DEFINE_string("data_dir", None, "Of TFDS.")
 _SEEDS = flags.DEFINE_integer("seeds", 10, "How many seeds.")
 _FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "The first of them.")
@@ -128,8 +74,8 @@ def main(_):
 
 
 def config_of(data):
-    """What is trained on some data, by its name."""
-    return _CONFIGS[data]()
+    """That of configs/digits.py, or of a file of benchmarks/configs/, by its name."""
+    return runpy.run_path(str(_DATA_OF[data]))["get_config"]()
 
 
 def _changes(pairs):

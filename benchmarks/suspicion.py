@@ -5,13 +5,13 @@ python -m benchmarks.suspicion --data=cifar10n_small --data_dir=DIR --labels=FIL
 python -m benchmarks.suspicion --folds=3 --seeds=10 --from='runs/gains/seed-{seed}/har'
 
 Pre-trains with folds at every seed, so that every training example has out-of-sample
-probabilities, and ranks labels by them: by the margin, which the report's gallery goes by, by the
-held-out loss, and by cleanlab's label quality scores. Prints the share of labels that are wrong
-among the first 10, 50 and 100 of each ranking, means and standard errors over seeds. --from names
-workdirs of the same data, seeds and folds that have been pre-trained, as benchmarks.gains leaves
-them, and trains nothing. --linear takes logistic regression on digits, half of whose classes are
-rare, with wrong labels everywhere, among frequent classes or among rare ones: in seconds, whether a
-ranking takes rare classes for noisy ones.
+probabilities, and ranks labels by them: by the held-out loss, which the report's gallery goes by,
+by the margin of another prediction over the label, and by cleanlab's label quality scores. Prints
+the share of labels that are wrong among the first 10, 50 and 100 of each ranking, means and
+standard errors over seeds. --from names workdirs of the same data, seeds and folds that have been
+pre-trained, as benchmarks.gains leaves them, and trains nothing. --linear takes logistic regression
+on digits, half of whose classes are rare, with wrong labels everywhere, among frequent classes or
+among rare ones: in seconds, whether a ranking takes rare classes for noisy ones.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from benchmarks import gains
 from har_jax.config import validate
 from har_jax.estimation.calibration import calibrated
 from har_jax.estimation.out_of_sample import OutOfSample
-from har_jax.estimation.suspicion import precision_at, suspicion
+from har_jax.estimation.suspicion import contradicted, precision_at
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.artefacts import Artefacts
 from har_jax.system.files import read_array, read_arrays
@@ -116,12 +116,17 @@ def rankings(probabilities, labels, fold):
         loss = -np.log(np.maximum(p[rows, labels], 1e-9))
         return OutOfSample(rows, fold, p.argmax(axis=1), loss, p.max(axis=1))
 
-    margin = suspicion(said(whole), labels)
+    def margins(p):
+        of = said(p)
+        highest = np.where(contradicted(of, labels), of.confidence, 0)
+        return highest - np.exp(-of.loss)
+
+    margin = margins(whole)
     of_class = np.bincount(labels, margin > 0) / np.maximum(np.bincount(labels), 1)
     found = {
-        "margin": margin,
         "held-out loss": said(whole).loss,
-        "margin, calibrated": suspicion(said(calibrated(whole, labels, fold)[0]), labels),
+        "margin": margin,
+        "margin, calibrated": margins(calibrated(whole, labels, fold)[0]),
         "margin, times its class's error": margin * np.where(margin > 0, of_class[labels], 1),
     }
     for quality in _QUALITIES:

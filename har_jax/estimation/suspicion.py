@@ -3,30 +3,9 @@
 from collections.abc import Iterable
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 
 from har_jax.estimation.out_of_sample import OutOfSample
-
-
-def suspicion(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Float[np.ndarray, " m"]:
-    r"""How suspicious a label is: the margin of another prediction over it.
-
-    :math:`\max_k p_k - p_y` where a class is predicted that is not the label, with p out of sample,
-    and :math:`-p_y` where the label is. docs/results/suspicion.md has how often the most suspicious
-    labels are wrong, beside other rankings.
-
-    Args:
-      said: Of m of the n training examples. Where it knows no confidence, that of a prediction
-        counts as 1.
-      labels: As trained on.
-
-    Returns:
-      ``[m]`` in [-1, 1], above 0 where the label is contradicted; NaN of what could not be read.
-    """
-    of_label = np.exp(-np.asarray(said.loss, np.float64))
-    highest = np.ones(len(of_label)) if said.confidence is None else said.confidence
-    margin = np.where(contradicted(said, labels), highest - of_label, -of_label)
-    return np.where(said.prediction < 0, np.nan, margin)
 
 
 def contradicted(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " m"]:
@@ -40,9 +19,18 @@ def contradicted(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Bool[np.nd
 
 
 def most_suspicious(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Int[np.ndarray, " c"]:
-    """The rows of ``said`` whose labels are contradicted, the most suspicious first."""
+    """The rows of ``said`` whose labels are contradicted, the most suspicious first.
+
+    That is the greatest held-out loss, or the least probability of the label, which cleanlab calls
+    self-confidence (Northcutt et al. 2021, arXiv 1911.00068). docs/results/suspicion.md has how
+    often such labels are wrong, beside other rankings.
+
+    Args:
+      said: Of some or all of the n training examples.
+      labels: As trained on.
+    """
     rows = np.flatnonzero(contradicted(said, labels))
-    return rows[np.argsort(-suspicion(said, labels)[rows], kind="stable")]
+    return rows[np.argsort(-said.loss[rows], kind="stable")]
 
 
 def precision_at(

@@ -131,8 +131,8 @@ def gallery(inputs: Inputs, results: Mapping[str, Any], folder: pathlib.Path) ->
 
 
 _SUSPICIOUS = (
-    "Models that did not see these examples are surest that they are something else: the margin "
-    "of the prediction's probability over that of the label, greatest first."
+    "Models that did not see these examples predict something else, and give the label the least "
+    "probability: smallest first."
 )
 _UNCERTAIN = (
     "Models that did not see these examples know least what they are: the probability of what they "
