@@ -1,8 +1,11 @@
+import atexit
 import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
+import tempfile
 
 import chex
 import jax
@@ -18,6 +21,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what th
 # in the jobs that are started. JAX_DISABLE_MOST_OPTIMIZATIONS=0 tests with them.
 fast = os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") != "0"
 jax.config.update("jax_disable_most_optimizations", fast)
+# What one test or job has compiled, others need not.
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
 

@@ -265,10 +265,11 @@ def test_co_teaching_needs_a_noise_rate_and_begins_with_two_networks():
 @pytest.mark.parametrize(
     "name",
     [
-        "co_teaching",
         "elr",
-        "mw_net",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("gce", "dmi", "l2rw")),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("co_teaching", "gce", "dmi", "l2rw", "mw_net")
+        ),
     ],
 )
 def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(

@@ -337,6 +337,7 @@ def test_other_rows_of_the_same_data_lie_on_the_devices_once():
     assert np.any(batch["index"] != batch["reversed_index"])
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(
     tmp_path, assert_cut_twice_is_the_same
 ):

@@ -22,6 +22,7 @@ def printed(name, *arguments):
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linen_loop.py", "nnx_loop.py"])
 def test_an_example_runs_and_gains(name):
     plain, har = map(float, re.findall(r"test accuracy (\S+)", printed(name)))

@@ -272,6 +272,7 @@ def test_nothing_is_unpickled(tmp_path):
         read_arrays(path)
 
 
+@pytest.mark.slow
 def test_data_do_not_depend_on_the_number_of_devices():
     program = (
         "import jax\nfrom har_jax import data\n"

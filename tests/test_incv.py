@@ -278,6 +278,7 @@ def test_options_out_of_bounds_are_refused():
         make(microbatches=2)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_in_both_phases_comes_to_the_same_bits(tmp_path, cut_after_saving):
     rows = batch(size=20, candidates=12)
     data = own_rows(rows)

@@ -31,13 +31,13 @@ def run(model, variables, x, y, **options):
     ("model", "shape"),
     [
         (zoo.Network("layer"), VECTORS),
-        (zoo.Network("layer", lift="scan"), SEQUENCES),
+        pytest.param(zoo.Network("layer", lift="scan"), SEQUENCES, marks=pytest.mark.slow),
         (zoo.Network("layer", convolution=True), IMAGES),
         pytest.param(
             zoo.Network("group", convolution=True, lift="remat"), IMAGES, marks=pytest.mark.slow
         ),
         (zoo.Network("group", convolution=True, lift="scan_remat"), IMAGES),
-        (zoo.Network("frozen_batch", convolution=True), IMAGES),
+        pytest.param(zoo.Network("frozen_batch", convolution=True), IMAGES, marks=pytest.mark.slow),
         (zoo.Network("frozen_batch", lift="scan"), VECTORS),
         (zoo.Shared(), (5, 4)),
     ],

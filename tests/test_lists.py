@@ -215,6 +215,7 @@ def test_a_long_list_is_read_in_seconds_without_asking_for_its_files(root, tmp_p
         load(source, None, None, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore:of what was held out", "ignore:small groups keep")
 def test_the_config_of_imagenet_lt_trains_on_small_images(root, tmp_path):

@@ -499,9 +499,8 @@ def test_predictions_are_the_networks():
     chex.assert_trees_all_equal(method.predict(state.variables, data["inputs"]), expected)
 
 
-@pytest.mark.parametrize(
-    "curriculum", ["data_driven", pytest.param("predefined", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("curriculum", ["data_driven", "predefined"])
 def test_a_run_that_is_cut_twice_at_random_comes_to_the_same_bits(
     tmp_path, assert_cut_twice_is_the_same, curriculum
 ):

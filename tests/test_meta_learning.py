@@ -202,6 +202,7 @@ def images(size=6):
     return dict(zip(names, (draw(size), labels(size), draw(4), labels(4)), strict=True))
 
 
+@pytest.mark.slow
 def test_products_with_gradients_are_those_one_by_one():
     data, model = images(), Normalized()
     variables = model.init(KEY, data["inputs"], train=False)

@@ -97,7 +97,9 @@ def test_har_without_strength_is_erm_and_with_one_for_all_is_uniform():
         chex.assert_trees_all_close(actual.params, expected.params, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("name", "axis"), [("har", None), ("uniform", AXIS)])
+@pytest.mark.parametrize(
+    ("name", "axis"), [("har", None), pytest.param("uniform", AXIS, marks=pytest.mark.slow)]
+)
 def test_r_at_each_third_step_is_three_times_as_strong(name, axis):
     data = batch(8)
     mesh = data_mesh(jax.devices()[:2]) if axis else None
@@ -168,7 +170,7 @@ def test_microbatches_make_the_same_step(name):
     chex.assert_trees_all_close(parts, whole, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("microbatches", [1, 3])
+@pytest.mark.parametrize("microbatches", [1, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", METHODS)
 def test_devices_make_the_same_step_with_one_all_reduce(name, microbatches):
     options = dict(
@@ -278,7 +280,7 @@ def test_a_split_batch_needs_the_axis():
     ("kind", "microbatches"),
     [
         (AxisType.Explicit, 1),
-        (AxisType.Auto, 2),
+        pytest.param(AxisType.Auto, 2, marks=pytest.mark.slow),
         pytest.param(AxisType.Explicit, 2, marks=pytest.mark.slow),
         pytest.param(AxisType.Auto, 1, marks=pytest.mark.slow),
     ],

@@ -251,6 +251,7 @@ def test_fields_are_the_options_with_their_types():
     assert np.any(kernels[0] != kernels[2])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(nearly always taken|of what was held out)")
 def test_all_stages_and_a_cut_run_end_with_the_same_bits(tmp_path, cut_after_saving):
     whole, cut = tmp_path / "whole", tmp_path / "cut"

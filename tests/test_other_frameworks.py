@@ -126,6 +126,7 @@ def test_equals_gradients_of_zeros(framework, training):
     chex.assert_trees_all_close(*leaves, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["equinox_tap", "haiku_tap"])
 def test_an_example_runs_in_seconds(name):
     framework = name.split("_")[0]

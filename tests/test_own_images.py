@@ -118,6 +118,7 @@ def test_a_table_with_groups_is_regularized_by_group(root, tmp_path):
         assert strength == pytest.approx(strengths[group])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:of what was held out")
 def test_files_that_cannot_be_read_are_named_or_left_out_and_counted(tmp_path, capsys):
     write_folder(tmp_path / "images", {"cat": 10, "dog": 10})

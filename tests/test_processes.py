@@ -118,6 +118,7 @@ def test_processes_that_are_missing_are_named(tmp_path, port, number, message, m
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 def test_processes_that_differ_do_not_begin(tmp_path, port):
     logs = [tmp_path / name for name in ("0.log", "1.log")]
     stranger = socket.socket()

@@ -279,6 +279,7 @@ def tiny(**options):
     return config
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*(nearly always taken for one other|is predicted wrongly)")
 def test_a_run_writes_suggestions_and_another_trains_on_them(tmp_path, capsys):
     Experiment(tiny(), tmp_path / "first").run()

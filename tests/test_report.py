@@ -353,7 +353,7 @@ def test_a_legend_of_many_runs_is_not_cut_off():
     assert np.all(corners <= size_of(drawn))
 
 
-@pytest.mark.parametrize("groups", [100, 1000])
+@pytest.mark.parametrize("groups", [pytest.param(100, marks=pytest.mark.slow), 1000])
 def test_figures_of_many_classes_have_a_row_for_each_name_and_all_in_one(tmp_path, groups):
     inputs = many(groups, ELEVEN)
     results = summarize(inputs)

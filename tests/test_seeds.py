@@ -106,6 +106,7 @@ def config():
     return config
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:of what was held out")  # by one step of training
 def test_every_seed_is_run_once_and_a_missing_one_is_said(config, tmp_path, monkeypatch, capsys):
     run, begun = running.Experiment.run, []
