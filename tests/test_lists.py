@@ -229,7 +229,7 @@ def test_the_config_of_imagenet_lt_trains_on_small_images(root, tmp_path):
     validate(config)
     Experiment(config, tmp_path).run()
     results = json.loads((tmp_path / "report" / "results.json").read_text())
-    assert results["data"]["true_count"] == [12, 6, 3]
+    assert results["data"]["train_count"] == [12, 6, 3]
     assert results["data"]["splits"]["test"] == "the list ImageNet_LT_test.txt"
     assert set(results["means"]) == {"erm", "har"}
 

@@ -225,7 +225,9 @@ def test_files_that_are_none_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"config\.data\.relabel='gone\.csv' is no file"):
         read_corrections("gone.csv")
     (tmp_path / "x.csv").write_text("id,given_label,suggestion\n")
-    with pytest.raises(DataError, match=r"has no lines below its first: leave data\.relabel out"):
+    with pytest.raises(
+        DataError, match=r"has no lines below its first: keep .* or leave data\.relabel out"
+    ):
         read_corrections(str(tmp_path / "x.csv"))
     (tmp_path / "x.csv").write_bytes(b"id,given_label,suggestion\n\xff,1,2\n")
     with pytest.raises(DataError, match=r"cannot be read: .* save it as CSV in UTF-8"):

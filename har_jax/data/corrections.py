@@ -139,7 +139,10 @@ def read_corrections(given: str) -> Corrections:
                     "keep the label"
                 )
     if not places:
-        raise DataError(f"{said} has no lines below its first: leave {KEY} out")
+        raise DataError(
+            f"{said} has no lines below its first: keep some of those of relabel.csv in it, or "
+            f"leave {KEY} out"
+        )
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     labels = lambda name: LabelFile(path, cells[ID], cells[name], places, digest)
     digests = dict(zip(cells[ID], cells[DIGEST], strict=True)) if DIGEST in at else None

@@ -99,13 +99,19 @@ class TrainingData(Splits):
         """The realized counts and flip rates, by class, for logs and reports.
 
         ``true_count`` and ``flip_rate`` are by what the labels were, ``train_count`` and
-        ``mislabelled_count`` by what they are. Where labels are of a file, ``labels_from`` is that,
+        ``mislabelled_count`` by what they are; the three that tell of wrong labels are None where
+        it is not known which are. Where labels are of a file, ``labels_from`` is that,
         and ``mislabelled`` how many of all are not the source's own, as a share. Where a person has
         corrected some, ``corrected_by`` is the file, ``corrected`` how many labels it changed, and
         ``corrected_right`` how many of these are right now; None where that is not known.
         """
         of = lambda labels: np.bincount(labels, minlength=self.num_classes).tolist()
         true, flipped = of(self.clean_labels), of(self.clean_labels[self.flipped])
+        rates = [
+            round(part / whole, 4) if whole else None
+            for part, whole in zip(flipped, true, strict=True)
+        ]
+        known = self.knows_wrong_labels
         of_file: dict[str, Any] = {}
         if self.labels_from is not None:
             share = round(float(np.mean(self.flipped)), 4)
@@ -115,9 +121,7 @@ class TrainingData(Splits):
             of_file |= {
                 "corrected_by": str(self.corrected.path),
                 "corrected": len(rows),
-                "corrected_right": int(np.sum(~self.flipped[rows]))
-                if self.knows_wrong_labels
-                else None,
+                "corrected_right": int(np.sum(~self.flipped[rows])) if known else None,
             }
         return {
             "classes": list(self.class_names),
@@ -129,12 +133,9 @@ class TrainingData(Splits):
             "meta_examples": 0 if self.meta is None else len(self.meta),
             "train_count": of(self.train.labels),
             "test_count": of(self.test.labels),
-            "true_count": true,
-            "flip_rate": [
-                round(part / whole, 4) if whole else None
-                for part, whole in zip(flipped, true, strict=True)
-            ],
-            "mislabelled_count": of(self.train.labels[self.flipped]),
+            "true_count": true if known else None,
+            "flip_rate": rates if known else None,
+            "mislabelled_count": of(self.train.labels[self.flipped]) if known else None,
         }
 
 

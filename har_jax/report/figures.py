@@ -17,10 +17,13 @@ from har_jax.report.results import Inputs, kinds_of_examples
 from har_jax.report.styles import Style, styles_of
 from har_jax.system import interruption
 
-_KINDS = {"clean": "#0072b2", "rare": "#e69f00", "noisy": "#882255"}
+_KINDS = {  # of examples
+    **dict.fromkeys(("clean", "frequent", "all"), "#0072b2"),
+    "rare": "#e69f00",
+    "noisy": "#882255",
+}
 _PRETRAINED = Style("#999999")
 _SMALLEST_LOSS = 1e-4
-_BY_GROUP = "by group; * has noisy labels"
 _IN_A_ROW = 4  # panels
 _ENTRIES_IN_AN_INCH = 4  # of a legend, below one another
 MOST_IN_A_ROW = 12  # groups, whose names stand below bars
@@ -109,12 +112,13 @@ def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
     Bars of many methods are in as many rows as it takes.
     """
     groups, methods = results["groups"], list(inputs.evaluations)
+    title = "by group; * has noisy labels" if inputs.data.noisy_classes else "by group"
     if len(groups) > MOST_IN_A_ROW:
-        return svg(dots.by_group(groups, methods, _BY_GROUP))
+        return svg(dots.by_group(groups, methods, title))
     if not are_many(methods):
         figure = Figure(figsize=(max(6, 0.9 * len(groups)), 3), layout="constrained")
         axes = figure.subplots()
-        axes.set(ylabel="accuracy (%)", title=_BY_GROUP)
+        axes.set(ylabel="accuracy (%)", title=title)
         _bars(axes, groups, methods)
         axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
         return svg(figure)
@@ -126,7 +130,7 @@ def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
     for axes, row in zip(places, rows, strict=True):
         axes.set(ylabel="accuracy (%)", xlim=(-0.2, length))
         drawn = _bars(axes, row, methods)
-    places[0].set(title=_BY_GROUP)
+    places[0].set(title=title)
     legend(figure, places, drawn, once=True)
     return svg(figure)
 

@@ -80,7 +80,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
 
 def _data(data: Mapping[str, Any]) -> str:
     counts = [f"{data[f'{split}_examples']} {split}" for split in ("train", "test")]
-    wrong = sum(data["mislabelled_count"])
+    wrong = sum(data["mislabelled_count"] or ())
     return (
         f"{' and '.join(counts)} examples of {len(data['classes'])} classes"
         f"{f', {wrong} of the former mislabelled' if wrong else ''}."

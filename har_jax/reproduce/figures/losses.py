@@ -50,7 +50,7 @@ def draw(made: Made) -> Drawn:
         for title, (of, rows) in panels.items()
     }
     # How many of the largest losses, as many as there are mislabelled examples, are of right ones.
-    for title, (of, rows) in panels.items():
+    for title, (of, rows) in panels.items() if "noisy" in kinds else ():
         count = int(kinds["noisy"][rows].sum())
         largest = np.argsort(-np.nan_to_num(of))[:count]
         numbers[title]["of the largest, as many as are mislabelled"] = {
