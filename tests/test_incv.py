@@ -201,7 +201,7 @@ def steps(method, data, count, mesh=None, step=None):
 
 
 def test_before_the_warm_up_candidates_change_nothing():
-    method = make()
+    method = make(optimizer=optax.sgd(0.05))  # Adam makes steps of what is rounded away from 0
     others = {name: rows[::-1] + 1 for name, rows in batch().items() if name.startswith("cand")}
     chex.assert_trees_all_equal(steps(method, batch(), 4), steps(method, batch() | others, 4))
     alone, _ = method.phases.steps

@@ -64,10 +64,12 @@ def check(flat: Mapping[str, Any]) -> None:
             "config.data.keep_groups_whole=True: give a split called meta in place of the first"
         )
     if flat["data.labels"] is not None and flat["data.noise.kind"] != "none":
+        keys = [key for key in flat if key.startswith("data.noise.") and flat[key] is not None]
+        flags = [f"--config.{key}={'none' if key == 'data.noise.kind' else None}" for key in keys]
         raise ConfigError(
             f"config.data.labels={flat['data.labels']!r} has the labels that are trained on, and "
             f"config.data.noise.kind={flat['data.noise.kind']!r} would make others: remove one of "
-            "the two"
+            f"the two, the second by {' '.join(sorted(flags))}"
         )
     _check_loss(flat)
     for name in flat["methods"]:

@@ -103,7 +103,8 @@ def errors_by_group(
     read = said.prediction >= 0
     index, fold = said.index[read], said.fold[read]
     wrong = said.prediction[read] != labels[index]
-    _warn_of_guessing(labels, labels[index], said.prediction[read])
+    if doubt := reason_to_doubt(said, labels):
+        warnings.warn(doubt, stacklevel=2)
     of = lambda rows: group_statistics(
         groups, groups[index[rows]], wrong[rows], ids=np.arange(count)
     )
@@ -115,14 +116,20 @@ def errors_by_group(
     return whole, {name: np.stack([getattr(part, name) for part in folds]) for name in names}
 
 
-def _warn_of_guessing(labels: np.ndarray, own: np.ndarray, predictions: np.ndarray) -> None:
-    """Warns if predictions agree with the labels no more than if they had nothing to do with them.
+def reason_to_doubt(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> str | None:
+    """Why predictions tell nothing of noise: they agree with the labels no more than by chance.
 
     Args:
-      labels: Of the training set.
-      own: Of what was predicted.
-      predictions: As many.
+      said: Of some or all of the n training examples.
+      labels: As trained on.
+
+    Returns:
+      A sentence with what to do, or None.
     """
+    read = said.prediction >= 0
+    own, predictions = labels[said.index[read]], said.prediction[read]
+    if not len(own):
+        return None
     share = float(np.mean(own != predictions))
     guessing = 1 - float(np.bincount(labels).max()) / len(labels)
     count = max(own.max(), predictions.max()) + 1
@@ -134,13 +141,12 @@ def _warn_of_guessing(labels: np.ndarray, own: np.ndarray, predictions: np.ndarr
     elif len(own) >= _MANY and share > least:
         than = f"in a random order {100 * chance:.0f}%"
     else:
-        return
-    warnings.warn(
+        return None
+    return (
         f"of what was held out {100 * share:.0f}% is predicted wrongly, and {than} would be: what "
         "is found of noise means little; train the models longer (config.pretrain.epochs), or with "
         "another learning rate, or take better probabilities, whose rows are in the order of "
-        "labels.npy",
-        stacklevel=3,
+        "labels.npy"
     )
 
 

@@ -97,6 +97,8 @@ def told(results: Mapping[str, Any]) -> list[str]:
         f"tau differs from example to example by {100 * a['spread']:.0f}% of its mean, and by "
         f"{100 * a['standard_error']:.0f}% where all neighbourhoods are alike"
     )
+    if (said := results["suspicion"]) is not None and said["doubt"]:
+        return [f"{spread}; by models that know too little to tell"]
     if a["is_needed"]:
         return [f"{spread}: there is something to adapt to"]
     return [

@@ -9,6 +9,7 @@ import numpy as np
 
 from har_jax.data.corrections import DIGEST, GIVEN, ID, SUGGESTION, digests_of, names_of
 from har_jax.data.training_data import TrainingData
+from har_jax.estimation.estimate import reason_to_doubt
 from har_jax.estimation.out_of_sample import OutOfSample
 from har_jax.estimation.suspicion import contradicted, most_suspicious, precision_at
 
@@ -64,6 +65,7 @@ def _decimals(values: np.ndarray | None, rows: np.ndarray) -> list[str]:
 def summary_of_suspicion(said: OutOfSample | None, data: TrainingData) -> dict[str, Any] | None:
     """Numbers for ``results.json``; None where nothing is said of examples out of sample.
 
+    ``doubt``, why what is said tells nothing of noise, in words, or None;
     ``examples`` of which something is said, and how many labels of these are ``contradicted``;
     where it is known which labels are wrong, ``mislabelled``, the share of these among all that
     something is said of, and ``precision``, that among the first 10, 50 and 100 of the most
@@ -75,6 +77,7 @@ def summary_of_suspicion(said: OutOfSample | None, data: TrainingData) -> dict[s
     ranked = said.index[most_suspicious(said, data.train.labels)]
     known, wrong = data.knows_wrong_labels, data.flipped
     return {
+        "doubt": reason_to_doubt(said, data.train.labels),
         "examples": len(read),
         "contradicted": int(np.sum(contradicted(said, data.train.labels))),
         "mislabelled": float(np.mean(wrong[read])) if known and len(read) else None,
@@ -88,10 +91,11 @@ def told(results: Mapping[str, Any]) -> list[str]:
     """How many labels are contradicted, and how many of the first of these are wrong."""
     if (found := results["suspicion"]) is None:
         return []
-    lines = [
+    lines = [found["doubt"]] if found["doubt"] else []
+    lines.append(
         f"{found['contradicted']} of {found['examples']} labels are contradicted by models that "
         "did not see them"
-    ]
+    )
     if precision := found["precision"]:
         of = ", ".join(f"{100 * share:.0f}% of the first {k}" for k, share in precision.items())
         lines.append(

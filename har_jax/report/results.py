@@ -223,10 +223,7 @@ def parts(data: TrainingData) -> dict[str, tuple[int, ...]]:
 
 
 def kinds_of_examples(data: TrainingData) -> dict[str, Bool[np.ndarray, " n"]]:
-    """The training examples by what is wrong with them: the groups of the paper's figure 1.
-
-    Where that is not known, by how frequent they are.
-    """
+    """The training examples as in the paper's figure 1; by frequency where right is not known."""
     rare = np.isin(data.train.labels, data.rare_classes)
     if not data.knows_wrong_labels:
         return {"frequent": ~rare, "rare": rare} if np.any(rare) else {"all": ~rare}

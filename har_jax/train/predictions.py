@@ -108,6 +108,8 @@ def to_table(
         unseen[1][held_out.index] = held_out.loss
     not_held_out = unseen[0] < 0
     shown = {}  # what the example is, where a table can hold it
+    if examples.ids is not None:
+        shown["id"] = pyarrow.array(_utf8(str(id)) for id in examples.ids)
     if isinstance(examples.inputs, EncodedImages):
         shown["path"] = pyarrow.array(examples.inputs.names)
     elif examples.texts is not None:
