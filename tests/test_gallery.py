@@ -106,6 +106,19 @@ def test_what_could_not_be_read_is_not_suspicious():
     np.testing.assert_array_equal(most_suspicious(blind, labels), most_suspicious(said, labels))
 
 
+def test_models_that_only_guess_are_doubted(tmp_path):
+    inputs = reports.of_digits()
+    assert summarize(inputs)["suspicion"]["doubt"] is None
+    said = inputs.held_out
+    guessed = dataclasses.replace(said, prediction=np.zeros_like(said.prediction))
+    inputs = dataclasses.replace(inputs, held_out=guessed)
+    doubt = summarize(inputs)["suspicion"]["doubt"]
+    assert re.match(r"of what was held out \d+% is predicted wrongly, .*config\.pretrain", doubt)
+    page = page_of(inputs, tmp_path)
+    assert "what is found of noise means little" in " ".join(page.split())
+    assert "something to adapt to" not in page
+
+
 class Page(html.parser.HTMLParser):
     """The tags of a page by name, each with its attributes."""
 

@@ -1,5 +1,7 @@
 """What --stage=predict says of every example is said by the method's own predict."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -143,6 +145,9 @@ def test_what_r_cannot_be_taken_of_has_everything_but_r(data, predict, reason):
     table = to_table("test", examples, found, None, NAMES, NAMES).to_pydict()
     assert table["norm"] == [None] * 5
     assert table["label"] == ["a", "b", "c", "b", "a"]
+    assert "id" not in table
+    named = dataclasses.replace(examples, ids=np.array(["x", "y", "z", "\ud800", "é"]))
+    assert to_table("test", named, found, None, NAMES, NAMES)["id"].to_pylist() == [*"xyz?é"]
     np.testing.assert_allclose(table["loss"], found["loss"])
 
 
