@@ -100,6 +100,7 @@ class TestMainJob:
         assert page.count("src=") == page.count('src="data:')
         assert "3 (noisy, rare)" in page
 
+    @pytest.mark.slow
     def test_a_terminal_of_another_encoding_fails_no_stage(self, finished, tmp_path):
         workdir = tmp_path / "copy"
         shutil.copytree(finished[0], workdir)
@@ -126,6 +127,7 @@ class TestMainJob:
         assert "train/har and" in run.stderr  # and the report, but not erm
         assert "train/erm" not in run.stderr
 
+    @pytest.mark.slow
     def test_a_folder_that_does_not_say_what_it_was_made_from_is_refused(self, finished, tmp_path):
         workdir = tmp_path / "copy"
         shutil.copytree(finished[0], workdir)
@@ -204,6 +206,7 @@ class TestMainJob:
         held_out = [read_arrays(workdir / "pretrain/held_out.npz") for workdir in runs.values()]
         np.testing.assert_allclose(held_out[0]["loss"], held_out[1]["loss"], rtol=1e-3)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("flag", "devices", "message"),
         [

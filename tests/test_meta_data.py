@@ -176,6 +176,7 @@ def test_a_method_that_needs_them_is_refused_without(method, tmp_path):
         Experiment(own, tmp_path / "run").run()
 
 
+@pytest.mark.slow
 def test_the_report_says_who_saw_them(tmp_path):
     config = tiny("erm", "l2rw", **{"data.meta_size": 20})
     har_config.validate(config)

@@ -69,6 +69,7 @@ def test_remat_changes_nothing_but_how():
         chex.assert_trees_all_close(plain, remat, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "model", "size", "taps"),
     [

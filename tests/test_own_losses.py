@@ -100,6 +100,7 @@ def checked(config):
     return config
 
 
+@pytest.mark.slow
 def test_own_losses_have_options_and_are_trained(tmp_path):
     config = tiny("uniform", loss__name="own_losses:Shifted")
     assert dict(checked(config).loss.options) == {"by": 1.0}

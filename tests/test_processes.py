@@ -100,6 +100,7 @@ def test_two_processes_are_interrupted_killed_and_make_the_run_of_one(tmp_path, 
     assert json.loads((workdir / "pretrain" / "stage.json").read_text())["complete"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "message"),
     [

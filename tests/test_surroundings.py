@@ -33,7 +33,10 @@ def har(workdir, *flags, config="digits", **environment):
     )
 
 
-@pytest.mark.parametrize("platform", ["cuda", "foo", "cpu,foo"])
+@pytest.mark.parametrize(
+    "platform",
+    ["foo", *(pytest.param(p, marks=pytest.mark.slow) for p in ("cuda", "cpu,foo"))],
+)
 def test_a_platform_that_is_not_there_is_one_line(tmp_path, platform):
     run = har(tmp_path / "new", JAX_PLATFORMS=platform, CUDA_VISIBLE_DEVICES="")
     assert run.returncode == 1
@@ -43,6 +46,7 @@ def test_a_platform_that_is_not_there_is_one_line(tmp_path, platform):
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
@@ -70,7 +74,7 @@ def test_a_scheduler_that_says_too_little_is_one_line(tmp_path, environment, mes
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("source", ["folder", "csv"])
+@pytest.mark.parametrize("source", ["folder", pytest.param("csv", marks=pytest.mark.slow)])
 def test_a_locale_that_reads_names_wrongly_is_blamed_for_it(tmp_path, source):
     root = tmp_path / "images"
     write_folder(root, {"café": 2, "thé": 2})
