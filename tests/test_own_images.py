@@ -56,7 +56,7 @@ def test_a_folder_goes_through_all_stages(root, tmp_path, capsys):
     Experiment(config, tmp_path).run()
     results = json.loads((tmp_path / "report" / "results.json").read_text())
     assert [group["name"] for group in results["groups"]] == ["cat", "dog", "eel"]
-    assert results["data"]["train_count"] == [16, 10, 6]
+    assert results["data"]["true_count"] == [16, 10, 6]
     assert results["data"]["classes"] == ["cat", "dog", "eel"]
     assert results["data"]["splits"] == {
         "train": f"the folder '{root.name}'",
