@@ -15,21 +15,19 @@ strength, is chosen beforehand by python -m har_jax.tune --config=benchmarks/con
 import ast
 import json
 import pathlib
-import runpy
 from typing import Any, NamedTuple
 
 import numpy as np
 from absl import app, flags, logging
 
-from configs import digits
-from har_jax.config import own, validate
+from har_jax.config import files, own, validate
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.runs import take
 from har_jax.report import seeds
 from har_jax.system.files import write_json
 
 _DATA_OF = {path.stem: path for path in pathlib.Path(__file__).parent.glob("configs/*.py")}
-_DATA_OF["digits"] = pathlib.Path(digits.__file__)
+_DATA_OF["digits"] = files.packaged()["digits"]
 _SHARED = ("pretrain", "start")  # made once a seed, by the first that does
 
 _DATA = flags.DEFINE_enum("data", "digits", sorted(_DATA_OF), "Of benchmarks/configs/.")
@@ -75,7 +73,7 @@ def main(_):
 
 def config_of(data):
     """That of configs/digits.py, or of a file of benchmarks/configs/, by its name."""
-    return runpy.run_path(str(_DATA_OF[data]))["get_config"]()
+    return files.load(_DATA_OF[data])
 
 
 def _changes(pairs):

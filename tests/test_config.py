@@ -1,6 +1,5 @@
 """A config that cannot be run is refused with its key, its value and the remedy."""
 
-import importlib.util
 import pathlib
 
 import pytest
@@ -10,18 +9,12 @@ from har_jax import config as har_config
 from har_jax.config import document, published, recipes
 from har_jax.config import files as config_files
 from har_jax.config.errors import unknown_key
+from har_jax.config.files import load
 from har_jax.config.schema import SECTIONS, options_of_entry
 from har_jax.experiment.build import make_model
 from har_jax.methods import METHODS
 
 DIGITS = pathlib.Path(__file__).parent.parent / "configs" / "digits.py"
-
-
-def load(path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.get_config()
 
 
 def digits():

@@ -3,6 +3,7 @@
 import contextlib
 import pathlib
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -54,7 +55,7 @@ def test_a_job_that_is_killed_twice_leaves_what_one_that_is_not_does(tmp_path, m
     monkeypatch.setattr(kill, "JOB", TINY)
     kill.finish(TINY, tmp_path / "whole")
     expected = kill.contents(tmp_path / "whole")
-    assert {"report/results.json", "report/relabel.csv", "report/index.html"} <= expected.keys()
+    assert len(expected) == 19
     for workdir, ended in kill.trials(tmp_path / "killed", 2, seed=0):
         assert [result.code for result in ended] == [-9] * len(ended)
         found = kill.contents(workdir)
@@ -239,7 +240,7 @@ class TestOtherData:
     def test_names_from_data_do_nothing_in_the_page(self, experiment, tmp_path):
         experiment().run()
         page = (tmp_path / "run" / "report" / "index.html").read_text()
-        assert "<script>alert" not in page
+        assert set(re.findall("<script.*", page)) == {"<script>"}  # of the page's own
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
         assert "a &amp; b" in page
         (tmp_path / "tiny").rename(tmp_path / "gone")

@@ -264,7 +264,7 @@ def test_other_weights_have_the_mean_of_those_that_are_learned(weighting):
     (learned, usual), (other, metrics) = after("learned"), after(weighting)
     np.testing.assert_allclose(metrics["weight"].mean(), usual["weight"].mean(), rtol=1e-5)
     collections = (each.collections[COLLECTION] for each in (other, learned))
-    chex.assert_trees_all_close(*collections, rtol=1e-4, atol=1e-8)
+    chex.assert_trees_all_close(*collections, rtol=1e-5, atol=1e-12)
     assert not np.allclose(other.params["Dense_0"]["bias"], learned.params["Dense_0"]["bias"])
 
 

@@ -118,8 +118,14 @@ def value_and_gradients(model, variables, images, labels):
 
 
 @pytest.mark.slow
-def test_a_large_network_has_the_gradients_of_finite_differences():
-    model, size = ImageNetResNet(3, depth=14, width=2, remat=True), 33
+@pytest.mark.parametrize(
+    ("model", "size"),
+    [
+        (ImageNetResNet(3, depth=14, width=2, remat=True), 33),
+        (InceptionResNetV2(3, (1, 1, 0), norm="group"), 75),
+    ],
+)
+def test_large_networks_have_the_gradients_of_finite_differences(model, size):
     rng = np.random.default_rng(0)
     images, labels = jnp.asarray(rng.normal(size=(2, size, size, 3))), jnp.arange(2)
     with jax.enable_x64(True):

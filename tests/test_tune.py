@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -482,19 +483,23 @@ def test_what_was_cut_goes_on_to_the_same_choice(tmp_path):
     command_of = lambda workdir: [sys.executable, "-m", "har_jax.tune", *arguments(workdir)]
     whole = subprocess.run(command_of("whole"), cwd=ROOT, check=False, capture_output=True)
     assert whole.returncode == 0, whole.stderr
-    one = tmp_path / "cut/seed-0/har/strength=0.1/train/har/stage.json"
-    cut = subprocess.Popen(
-        command_of("cut"), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    end = time.monotonic() + 200
-    while not one.exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    cut.kill()
-    assert cut.wait(30) != 0
-    assert one.exists()
-    assert not (tmp_path / "cut" / "tuned.json").exists()
-    again = subprocess.run(command_of("cut"), cwd=ROOT, check=False, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert "shared/pretrain: complete, skipped" in again.stdout
-    found = [json.loads((tmp_path / each / "tuned.json").read_text()) for each in ("whole", "cut")]
-    assert found[0] == found[1]
+    expected = json.loads((tmp_path / "whole" / "tuned.json").read_text())
+    for number in (signal.SIGKILL, signal.SIGTERM):
+        workdir = tmp_path / number.name
+        one = workdir / "seed-0/har/strength=0.1/train/har/stage.json"
+        cut = subprocess.Popen(
+            command_of(workdir.name), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        end = time.monotonic() + 200
+        while not one.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        cut.send_signal(number)
+        assert cut.wait(30) != 0
+        assert one.exists()
+        assert not (workdir / "tuned.json").exists()
+        again = subprocess.run(
+            command_of(workdir.name), cwd=ROOT, check=False, capture_output=True, text=True
+        )
+        assert again.returncode == 0, again.stderr
+        assert "shared/pretrain: complete, skipped" in again.stdout
+        assert json.loads((workdir / "tuned.json").read_text()) == expected
