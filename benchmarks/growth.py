@@ -76,7 +76,7 @@ def plot(results: dict, path: pathlib.Path) -> None:
         panel.set_xticks(list(rows), map(str, rows))
         panel.minorticks_off()
     panels[0].set_ylabel("seconds a step")
-    panels[0].legend()
+    panels[0].legend(loc="upper left")
     figure.savefig(path)
 
 

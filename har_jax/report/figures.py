@@ -43,21 +43,17 @@ def loss_histograms(inputs: Inputs) -> str:
     everything = np.arange(len(inputs.data.train))
     for method, evaluation in inputs.evaluations.items():
         panels[f"{method}, training set"] = (evaluation["train_loss"], everything)
-    return svg(loss_panels(panels, kinds, once=are_many(inputs.evaluations)))
+    return svg(loss_panels(panels, kinds))
 
 
 def loss_panels(
-    panels: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    kinds: Mapping[str, np.ndarray],
-    *,
-    once: bool = False,
+    panels: Mapping[str, tuple[np.ndarray, np.ndarray]], kinds: Mapping[str, np.ndarray]
 ) -> Figure:
     """A histogram of losses by kind in each panel.
 
     Args:
       panels: By title, losses and which training examples they are of.
       kinds: By name, which training examples are of the kind.
-      once: Whether one legend is to do for all panels.
     """
     figure, places = _panels(len(panels))
     bins = np.geomspace(_SMALLEST_LOSS, 20, 40).tolist()
@@ -73,7 +69,7 @@ def loss_panels(
                 )
         axes.set(title=title, xscale="log", xlabel="loss (nats)", ylabel="share of the kind")
         axes.xaxis.set_major_formatter("{x:g}")
-    legend(figure, places, drawn, once=once)
+    legend(figure, drawn)
     return figure
 
 
@@ -102,7 +98,7 @@ def training_curves(
                     markevery=[-1] if many else None,  # a mark at each point hides dashes
                 )
         axes.set(title=labels.get(name, name), xlabel="epoch")
-    legend(figure, places, drawn, once=many)
+    legend(figure, drawn)
     return svg(figure)
 
 
@@ -131,7 +127,7 @@ def accuracies(inputs: Inputs, results: Mapping[str, Any]) -> str:
         axes.set(ylabel="accuracy (%)", xlim=(-0.2, length))
         drawn = _bars(axes, row, methods)
     places[0].set(title=title)
-    legend(figure, places, drawn, once=True)
+    legend(figure, drawn)
     return svg(figure)
 
 
@@ -171,17 +167,11 @@ def _panels(count: int) -> tuple[Figure, list[Axes]]:
     return figure, places[:count]
 
 
-def legend(
-    figure: Figure, places: Sequence[Axes], drawn: Mapping[str, Artist], *, once: bool
-) -> None:
-    """What was drawn, by its names: in each panel, or once, beside them, as high as it takes."""
-    if once:
-        least = len(drawn) / _ENTRIES_IN_AN_INCH
-        figure.set_figheight(max(figure.get_figheight(), least))
-        figure.legend(drawn.values(), drawn.keys(), loc="outside right upper")
-        return
-    for axes in places:
-        axes.legend()
+def legend(figure: Figure, drawn: Mapping[str, Artist]) -> None:
+    """What was drawn, by its names: beside the panels, and the figure as high as that takes."""
+    least = len(drawn) / _ENTRIES_IN_AN_INCH
+    figure.set_figheight(max(figure.get_figheight(), least))
+    figure.legend(drawn.values(), drawn.keys(), loc="outside right upper")
 
 
 def svg(figure: Figure) -> str:

@@ -54,7 +54,7 @@ def by_frequency(results: Mapping[str, Any]) -> str:
     if edges[-1] <= _MOST_NAMES:
         names = [run[0]["name"] for run in runs]
         axes.set_xticks(middles, names, rotation=30, ha="right", rotation_mode="anchor")
-    legend(figure, [axes], drawn, once=True)
+    legend(figure, drawn)
     return svg(figure)
 
 

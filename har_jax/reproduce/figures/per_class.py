@@ -69,7 +69,7 @@ def draw(runs: Sequence[Made]) -> Drawn:
             capsize=2,
         )
     bottom.set(ylabel=f"{runs[0].config['data.evaluate_on']} accuracy (%)")
-    bottom.legend()
+    bottom.legend(loc="lower right")
     if len(marks) <= _NAMED:
         bottom.set_xticks(place, marks, rotation=0 if max(map(len, marks)) < 6 else 60)
     else:
