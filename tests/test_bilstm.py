@@ -18,8 +18,6 @@ from har_jax.models.bilstm import UNKNOWN
 from har_jax.models.layers.norm import AXIS
 from har_jax.train.mesh import ROWS, WHOLE, data_mesh, map_over
 
-pytestmark = pytest.mark.usefixtures("optimized")
-
 MODEL = BiLSTM(2, vocabulary_size=20, widths=(4, 3), embedding=5)
 LENGTHS = (6, 1, 4, 3)
 LABELS = jnp.array([0, 1, 1, 0])

@@ -216,7 +216,6 @@ def test_a_long_list_is_read_in_seconds_without_asking_for_its_files(root, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore:of what was held out", "ignore:small groups keep")
 def test_the_config_of_imagenet_lt_trains_on_small_images(root, tmp_path):
     config = long_tails.imagenet_lt()

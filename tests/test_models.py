@@ -14,8 +14,6 @@ import har_jax
 from har_jax.models import CifarResNet, ConvNet, ImageNetResNet, InceptionResNetV2, Norm
 from har_jax.models.layers.norm import NORMS
 
-pytestmark = pytest.mark.usefixtures("optimized")
-
 
 def count(model, shape):
     init = lambda: model.init(jax.random.key(0), jnp.zeros(shape), train=False)["params"]

@@ -13,8 +13,6 @@ from har_jax.data.examples import DataError
 from har_jax.data.reading.texts import Vocabulary
 from har_jax.experiment.algorithm import Experiment
 
-pytestmark = pytest.mark.usefixtures("optimized")
-
 WORDS = {"sport": ("ball", "goal", "team"), "food": ("bread", "salt", "soup")}
 
 
