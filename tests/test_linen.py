@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from flax.errors import ScopeCollectionNotFound
 from jax.test_util import check_grads
 
 import har_jax
@@ -525,8 +526,18 @@ def test_what_is_no_apply_is_told_so():
     with pytest.raises(TypeError, match="apply=3 is no function"):
         har_jax.loss_and_jacobian_norm(3)
     loss_and_norm = har_jax.loss_and_jacobian_norm(net.apply)
+    variables = zoo.variables(net, x)
+    loss = lambda z: z[:, 0]
     with pytest.raises(ValueError, match=r"lists of numbers are not \(jnp.asarray makes one\)"):
-        loss_and_norm(lambda z: z[:, 0], zoo.variables(net, x), x.tolist())
+        loss_and_norm(loss, variables, x.tolist())
+    with pytest.raises(TypeError, match="the first argument is a dict in place of a function from"):
+        loss_and_norm(variables, x, loss)
+    for wrong, kind in ((x, type(x).__name__), (loss, "function")):
+        with pytest.raises(TypeError, match=f"the second argument is a {kind} in place of variabl"):
+            loss_and_norm(loss, wrong, x)
+    with pytest.raises(ScopeCollectionNotFound) as unwrapped:
+        loss_and_norm(loss, variables["params"], x)
+    assert any('give {"params": params}' in note for note in unwrapped.value.__notes__)
 
 
 class Tabled(nn.Module):

@@ -4,7 +4,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+import jax
+import numpy as np
 from flax import linen as nn
+from flax.errors import ScopeCollectionNotFound
 from jaxtyping import Array, Float
 
 from har_jax import jacobian
@@ -84,8 +87,9 @@ def loss_and_jacobian_norm(
       A function ``(per_example_loss, variables, *args, **kwargs)`` that runs
       ``apply(variables, *args, **kwargs)``, gives its outputs to ``per_example_loss``,
       which returns ``[B]`` losses, and returns a :class:`LossAndJacobianNorm`. It raises
-      :class:`har_jax.TapError` if the layers cannot be tapped, and ``ValueError`` if the
-      losses are not of shape ``[B]`` or the inputs do not agree on the batch. To weigh
+      :class:`har_jax.TapError` if the layers cannot be tapped, ``ValueError`` if the
+      losses are not of shape ``[B]`` or the inputs do not agree on the batch, and
+      ``TypeError`` if the first two arguments are of the wrong kind. To weigh
       examples, or to mask some with weight 0, return weighted losses: R is then that of the
       weighted loss.
 
@@ -121,9 +125,15 @@ def loss_and_jacobian_norm(
         *args: Any,
         **kwargs: Any,
     ) -> LossAndJacobianNorm:
-        program, axes = find_taps(
-            apply, layers, variables, args, kwargs, in_axes=in_axes, tap_axes=tap_axes
-        )
+        _check_arguments(per_example_loss, variables)
+        try:
+            program, axes = find_taps(
+                apply, layers, variables, args, kwargs, in_axes=in_axes, tap_axes=tap_axes
+            )
+        except ScopeCollectionNotFound as error:
+            if "params" not in variables:
+                error.add_note('variables have no collection "params": give {"params": params}')
+            raise
         loss, norm, layer_norms, (outputs, mutated) = loss_and_norm_of(
             program,
             axes,
@@ -134,6 +144,19 @@ def loss_and_jacobian_norm(
         return LossAndJacobianNorm(loss, norm, outputs, mutated, layer_norms)
 
     return loss_and_norm
+
+
+def _check_arguments(per_example_loss: Any, variables: Any) -> None:
+    if not callable(per_example_loss):
+        place, given, what = "first", per_example_loss, "a function from outputs to losses"
+    elif callable(variables) or isinstance(variables, (jax.Array, np.ndarray)):
+        place, given, what = "second", variables, "variables by collection"
+    else:
+        return
+    raise TypeError(
+        f"the {place} argument is a {type(given).__name__} in place of {what}: write "
+        "loss_and_norm(per_example_loss, variables, inputs)"
+    )
 
 
 def _check_apply(apply: Any) -> None:
