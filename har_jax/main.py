@@ -19,7 +19,6 @@ har-jax tune chooses strengths on held-out training data, as python -m har_jax.t
 import os
 import pathlib
 import sys
-import warnings
 from typing import NoReturn
 
 import jax
@@ -72,8 +71,6 @@ def main(arguments: list[str]) -> None:
     if _DETERMINISTIC.value:
         make_deterministic()
     use_compilation_cache()
-    one_line = lambda message: " ".join(str(message).split())
-    warnings.formatwarning = lambda message, *_, **__: f"har_jax: warning: {one_line(message)}\n"
     seeds = overrides.seeds(_SEEDS.value)
     default = f"runs/{pathlib.Path(file).stem}{'-seeds' if seeds else ''}"
     workdir = pathlib.Path(os.path.expanduser(_WORKDIR.value or default))

@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from har_jax.data.reading.encoded import ImageFiles
-from har_jax.estimation.suspicion import most_suspicious, precision_at
+from har_jax.estimation.suspicion import most_suspicious, precision_at, unlearned
 from har_jax.report import gallery as of_gallery
 from har_jax.report.gallery import gallery
 from har_jax.report.page import write_page
@@ -117,6 +117,22 @@ def test_models_that_only_guess_are_doubted(tmp_path):
     page = page_of(inputs, tmp_path)
     assert "what is found of noise means little" in " ".join(page.split())
     assert "something to adapt to" not in page
+    assert "groups' noise and frequency differ" not in summarize(inputs)["answer"]
+
+
+def test_classes_that_models_do_not_know_are_named(tmp_path):
+    inputs = reports.of_digits()
+    said, labels = inputs.held_out, inputs.data.train.labels
+    assert unlearned(said, labels) == summarize(inputs)["suspicion"]["unlearned"] == []
+    never = np.where(said.prediction == 3, 5, said.prediction)
+    at_random = np.random.default_rng(0).permutation(said.prediction)
+    for prediction, expected in ((never, [3]), (at_random, [*range(10)])):
+        assert unlearned(dataclasses.replace(said, prediction=prediction), labels) == expected
+    inputs = dataclasses.replace(inputs, held_out=dataclasses.replace(said, prediction=never))
+    assert "of 3 models know nothing" in " ".join(page_of(inputs, tmp_path).split()).lower()
+    few = np.where(labels == 3, 5, labels)
+    few[np.flatnonzero(labels == 3)[:9]] = 3
+    assert unlearned(dataclasses.replace(said, prediction=never), few) == []
 
 
 class Page(html.parser.HTMLParser):

@@ -66,11 +66,13 @@ def test_a_folder_goes_through_all_stages(root, tmp_path, capsys):
     lines = [
         f"train: 32 examples, of the folder '{root.name}'",
         "left out: files *.txt: 1",
+        "true_count: cat 16, dog 10, eel 6",
     ]
     said, page = capsys.readouterr().out, (tmp_path / "report" / "index.html").read_text()
     assert [line for line in lines if f"data: {line}\n" not in said] == []
     assert re.search(r"data: 3 classes, of train \+ test: cat \d+ \+ 4, dog \d+ \+ 2, eel", said)
     assert "left out: files *.txt" in page
+    assert f"<title>erm and har on folder {root}</title>" in page
     assert (tmp_path / "train/erm/classes.txt").read_text() == "cat\ndog\neel\n"
     assert results["unreadable"] == {name: {"train": 0, "test": 0} for name in ("erm", "har")}
     assert not (tmp_path / "predict").exists()

@@ -406,7 +406,10 @@ def test_values_that_all_score_alike_are_told_of(never_run, tmp_path, capsys):
     assert "har: all values of strength score 50.0, and the least is taken" in told
     assert "the least that was tried" not in told
     alone = Candidates("har", HAR, (0.1,))
-    assert remarks({"har": summary(alone, choose([0.1], np.eye(1)), np.eye(1), [0])}) == []
+    told = lambda score: {"har": summary(alone, choose([0.1], score), score, [0])}
+    assert remarks(told(np.eye(1)), chance=0.1) == []
+    (guessing,) = remarks(told(np.full((1, 1), 0.1)), chance=0.1)
+    assert "har: no value scores above 10.0, as one who always names the same class" in guessing
 
 
 def test_where_all_runs_diverge_nothing_is_written(never_run, tmp_path):

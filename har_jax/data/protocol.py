@@ -128,6 +128,7 @@ def load(
         raise DataError(f"{source.name}, {len(clean)} training examples: {error}") from error
     train = dataclasses.replace(train, labels=noisy, true_labels=None).take(kept)
     clean = clean[kept]
+    found = found.counted({"left out: by config.data.imbalance": len(noisy) - len(kept)})
     test, origin = dataset.test, found
     if validation_fraction is not None:
         size = round((1 - validation_fraction) * len(train))

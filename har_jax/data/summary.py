@@ -3,7 +3,7 @@
 import numpy as np
 
 from har_jax.data.protocol import TrainingData
-from har_jax.system.terminal import brief, some
+from har_jax.system.terminal import some
 
 
 def describe(data: TrainingData) -> list[str]:
@@ -30,6 +30,7 @@ def describe(data: TrainingData) -> list[str]:
             "source's own, which count as true"
         )
     if data.noisy_classes:  # of which it is known what is wrong
-        made = ("true_count", "flip_rate", "mislabelled_count")
-        lines += [f"{key} {brief(summary[key])}" for key in made]
+        for key in ("true_count", "flip_rate", "mislabelled_count"):
+            values = zip(data.class_names, summary[key], strict=True)
+            lines.append(f"{key}: {some([f'{name} {value}' for name, value in values])}")
     return lines

@@ -7,6 +7,8 @@ from jaxtyping import Bool, Int
 
 from har_jax.estimation.out_of_sample import OutOfSample
 
+_FEW = 10  # labels of a class, of which it is not said whether models know it
+
 
 def contradicted(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Bool[np.ndarray, " m"]:
     """Whether another class is predicted than the label of each of the m examples.
@@ -16,6 +18,28 @@ def contradicted(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Bool[np.nd
       labels: As trained on.
     """
     return (said.prediction >= 0) & (said.prediction != labels[said.index])
+
+
+def unlearned(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> list[int]:
+    """Classes that are predicted no more often where they are the label than elsewhere.
+
+    All labels of such a class look wrong, or a part of them that chance chose. The bound is three
+    standard errors of what chance gives.
+
+    Args:
+      said: Of some or all of the n training examples.
+      labels: As trained on.
+    """
+    read = said.prediction >= 0
+    own, predictions = labels[said.index[read]], said.prediction[read]
+    found = []
+    for label in np.flatnonzero(np.bincount(own) >= _FEW).tolist():
+        of_class, share = own == label, float(np.mean(predictions == label))
+        count = int(np.sum(of_class))
+        most = count * share + 3 * (count * share * (1 - share)) ** 0.5
+        if np.sum(predictions[of_class] == label) <= most:
+            found.append(label)
+    return found
 
 
 def most_suspicious(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Int[np.ndarray, " c"]:

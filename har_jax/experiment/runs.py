@@ -21,6 +21,7 @@ from har_jax.experiment.workdir import StageError, WorkdirError
 from har_jax.system import interruption
 from har_jax.system.files import write_json
 from har_jax.system.interruption import SECONDS_TO_SAVE, end_with_parent
+from har_jax.system.terminal import warn_in_lines
 from har_jax.train.compilation import use_compilation_cache
 
 _SECONDS_BETWEEN_CHECKS = 0.2
@@ -123,6 +124,7 @@ def _begin_process(slots: Any, jobs: int) -> None:
 
 def _execute_logged(run: Run) -> Results | None:
     run.workdir.mkdir(parents=True, exist_ok=True)
+    warn_in_lines(str(run.workdir))
     path, errors = run.workdir / "log.txt", "backslashreplace"
     with (
         path.open("a", buffering=1, encoding="utf-8", errors=errors) as log,

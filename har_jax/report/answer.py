@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Int
 
+from har_jax.report import neighbourhoods
 from har_jax.report.paired import EXAMPLES, Difference, over_examples
 
 
@@ -120,8 +121,8 @@ def answer_of(results: Mapping[str, Any]) -> str:
     """The sentence of a run of one seed.
 
     Args:
-      results: With ``config``, ``means``, ``groups``, ``neighbourhoods``, and ``gains`` as
-        :func:`gains` has them.
+      results: With ``config``, ``means``, ``groups``, ``neighbourhoods``, ``suspicion``, and
+        ``gains`` as :func:`gains` has them.
     """
     first, *others = results["means"]
     last = others[-1] if others else first
@@ -139,8 +140,7 @@ def _is_needed(results: Mapping[str, Any], method: str) -> bool | None:
     """Whether there is anything to adapt to, for a method that adapts."""
     strengths = [group["methods"][method]["strength"] for group in results["groups"]]
     adapts = len({strength for strength in strengths if strength is not None}) > 1
-    found = results["neighbourhoods"]
-    return bool(found["adaptation"]["is_needed"]) if found is not None and adapts else None
+    return neighbourhoods.is_needed(results) if adapts else None
 
 
 def _verb(found: Difference) -> str:

@@ -88,6 +88,14 @@ def _percent(share: float, standard_error: float) -> str:
     return f"{100 * share:.1f} \N{PLUS-MINUS SIGN} {100 * standard_error:.1f}"
 
 
+def is_needed(results: Mapping[str, Any]) -> bool | None:
+    """Whether neighbourhoods differ by more than chance; None where no model could tell."""
+    found, said = results["neighbourhoods"], results["suspicion"]
+    if found is None or (said is not None and said["doubt"]):
+        return None
+    return bool(found["adaptation"]["is_needed"])
+
+
 def told(results: Mapping[str, Any]) -> list[str]:
     """Whether HAR had anything to adapt to, in a sentence; none where nothing was estimated."""
     if (found := results["neighbourhoods"]) is None:
@@ -97,9 +105,9 @@ def told(results: Mapping[str, Any]) -> list[str]:
         f"tau differs from example to example by {100 * a['spread']:.0f}% of its mean, and by "
         f"{100 * a['standard_error']:.0f}% where all neighbourhoods are alike"
     )
-    if (said := results["suspicion"]) is not None and said["doubt"]:
+    if (needed := is_needed(results)) is None:
         return [f"{spread}; by models that know too little to tell"]
-    if a["is_needed"]:
+    if needed:
         return [f"{spread}: there is something to adapt to"]
     return [
         f"{spread}: there is nothing to adapt to that shows, and uniform regularization is as good"

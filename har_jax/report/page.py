@@ -52,7 +52,7 @@ def write_page(path: pathlib.Path, inputs: Inputs, results: Mapping[str, Any]) -
     rendering.write(
         path,
         "page.html",
-        title=f"{_title(inputs.evaluations)} on {inputs.config['data.source']}",
+        title=f"{_title(inputs.evaluations)} on {_what(inputs.config)}",
         answer=results["answer"],
         methods=methods,
         clean_labels=clean_labels_seen(results),
@@ -89,6 +89,12 @@ def _data(data: Mapping[str, Any]) -> str:
 
 def _title(methods: Collection[str]) -> str:
     return f"{len(methods)} methods" if are_many(methods) else " and ".join(methods)
+
+
+def _what(config: Mapping[str, Any]) -> str:
+    """The source, and which folder or table it has."""
+    of = config.get("data.root") or config.get("data.table")
+    return f"{config['data.source']} {of}" if of else config["data.source"]
 
 
 def _methods(results: Mapping[str, Any]) -> list[Column]:

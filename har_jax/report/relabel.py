@@ -11,7 +11,8 @@ from har_jax.data.corrections import DIGEST, GIVEN, ID, SUGGESTION, digests_of, 
 from har_jax.data.training_data import TrainingData
 from har_jax.estimation.estimate import reason_to_doubt
 from har_jax.estimation.out_of_sample import OutOfSample
-from har_jax.estimation.suspicion import contradicted, most_suspicious, precision_at
+from har_jax.estimation.suspicion import contradicted, most_suspicious, precision_at, unlearned
+from har_jax.system.terminal import some
 
 NAME = "relabel.csv"
 COUNTS = (10, 50, 100)
@@ -65,7 +66,8 @@ def _decimals(values: np.ndarray | None, rows: np.ndarray) -> list[str]:
 def summary_of_suspicion(said: OutOfSample | None, data: TrainingData) -> dict[str, Any] | None:
     """Numbers for ``results.json``; None where nothing is said of examples out of sample.
 
-    ``doubt``, why what is said tells nothing of noise, in words, or None;
+    ``doubt``, why what is said tells nothing of noise, in words, or None; ``unlearned``, the names
+    of classes of which that goes, see :func:`har_jax.estimation.suspicion.unlearned`;
     ``examples`` of which something is said, and how many labels of these are ``contradicted``;
     where it is known which labels are wrong, ``mislabelled``, the share of these among all that
     something is said of, and ``precision``, that among the first 10, 50 and 100 of the most
@@ -78,6 +80,7 @@ def summary_of_suspicion(said: OutOfSample | None, data: TrainingData) -> dict[s
     known, wrong = data.knows_wrong_labels, data.flipped
     return {
         "doubt": reason_to_doubt(said, data.train.labels),
+        "unlearned": [data.class_names[label] for label in unlearned(said, data.train.labels)],
         "examples": len(read),
         "contradicted": int(np.sum(contradicted(said, data.train.labels))),
         "mislabelled": float(np.mean(wrong[read])) if known and len(read) else None,
@@ -92,6 +95,11 @@ def told(results: Mapping[str, Any]) -> list[str]:
     if (found := results["suspicion"]) is None:
         return []
     lines = [found["doubt"]] if found["doubt"] else []
+    if found["unlearned"] and not lines:
+        lines.append(
+            f"of {some(found['unlearned'])} models know nothing, which predict this no more often "
+            "where it is the label than elsewhere: labels that look wrong there mean little"
+        )
     lines.append(
         f"{found['contradicted']} of {found['examples']} labels are contradicted by models that "
         "did not see them"

@@ -20,7 +20,13 @@ def write(path: pathlib.Path, template: str, **values: Any) -> None:
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
+    environment.filters["sentence"] = sentence
     write_text(path, environment.get_template(template).render(**values))
+
+
+def sentence(text: str) -> str:
+    """With a capital and a full stop; names in it stay as they are."""
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def lines(values: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from har_jax.report import neighbourhoods
 from har_jax.report.answer import gains
 from har_jax.report.paired import Difference
 from har_jax.report.seeds import shares_of, side_by_side
@@ -148,10 +149,10 @@ def compare(series: Sequence[Series]) -> tuple[dict[str, Any], list[str]]:
 
 
 def is_needed(runs: Sequence[Run]) -> bool | None:
-    """Whether there was anything to adapt to at any seed; None where nobody asked."""
-    found = [run.results["neighbourhoods"] for run in runs]
-    told = [bool(each["adaptation"]["is_needed"]) for each in found if each is not None]
-    return any(told) if told else None
+    """Whether there was anything to adapt to at any seed; None where nobody can tell."""
+    told = [neighbourhoods.is_needed(run.results) for run in runs]
+    known = [each for each in told if each is not None]
+    return any(known) if known else None
 
 
 def _made_from(run: Run, method: str) -> dict[str, Any]:

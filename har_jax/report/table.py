@@ -1,6 +1,7 @@
 """The report as tables of plain text."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,16 @@ from har_jax.report.comparison import (
 )
 from har_jax.report.long_tail import new_shots
 from har_jax.report.selection import shown
+
+_SAYS = {  # of columns
+    "n": "training examples",
+    "mislabelled": "those with a wrong label",
+    "val. error": "of models that did not see them",
+    "I": "the same, shrunk",
+    "tau": "I^(3/5) / q^(2/5), q its share of the examples",
+    "strength": "lambda tau",
+}
+_WIDTH = 100
 
 
 def rows_of(results: Mapping[str, Any]) -> tuple[list[tuple[str, ...]], list[list[str]], int]:
@@ -89,7 +100,13 @@ def format_table(results: Mapping[str, Any]) -> str:
     head, rows, groups = rows_of(results)
     rows += _rows_of_shots(results, len(head))
     lines = lay_out([" ".join(cell) for cell in head], rows, groups)
-    return "\n".join([*lines, *([left_out] if left_out else [])])
+    return "\n".join([*lines, *([left_out] if left_out else []), *_legend(head)])
+
+
+def _legend(head: Sequence[Sequence[str]]) -> list[str]:
+    columns = dict.fromkeys(cell[0] for cell in head)
+    said = [f"{name}: {_SAYS[name]}" for name in columns if name in _SAYS]
+    return textwrap.wrap("; ".join([*said, "accuracies and errors are in percent"]), _WIDTH)
 
 
 def _rows_of_shots(results: Mapping[str, Any], width: int) -> list[list[str]]:

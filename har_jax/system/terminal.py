@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -10,7 +11,7 @@ _MOST_ENTRIES, _FEW = 40, 5
 
 
 def guard_output() -> None:
-    """Lets nothing that is printed from here on fail the program.
+    """Lets nothing that is printed from here on fail the program, and warnings be a line each.
 
     What the encoding of standard output or error lacks is written with backslashes. Where nobody
     reads them any more, or their disk is full, the rest goes nowhere, and the program goes on.
@@ -26,6 +27,18 @@ def guard_output() -> None:
                 write_through=stream.write_through,
             )
             setattr(sys, name, guarded)
+    warn_in_lines()
+
+
+def warn_in_lines(of: str = "") -> None:
+    """Has warnings shown as one line each, without where in the code they come from.
+
+    Args:
+      of: What they are of, where several are at work at once.
+    """
+    begin = f"har_jax: warning: {of}: " if of else "har_jax: warning: "
+    in_line = lambda message: f"{begin}{' '.join(str(message).split())}\n"
+    warnings.formatwarning = lambda message, *_, **__: in_line(message)
 
 
 def brief(value: Any) -> str:

@@ -45,7 +45,7 @@ def tune(
     """
     trials = Trials(given.config, tuned, seeds, workdir, fraction)
     trials.check()
-    make_source(given.config.data)  # tells of data that are not there
+    source = make_source(given.config.data)  # tells of data that are not there
     with locked(workdir):
         for each in tuned:
             print(
@@ -53,6 +53,8 @@ def tune(
                 f"seeds, {len(each.values) * len(seeds)} runs",
                 flush=True,
             )
+        if trials.shared:
+            print(f"and {len(trials.shared)} runs of what the others share", flush=True)
         made = trials.make(jobs)
         methods = {}
         for each in tuned:
@@ -78,7 +80,7 @@ def tune(
     print(f"\n{score} on {fraction:g} of the training set, held out with its labels, in percent,")
     print(f"at seed {', '.join(map(str, seeds))}, ± standard error; * is chosen:\n")
     print(table(methods))
-    for remark in remarks(methods):
+    for remark in remarks(methods, chance=1 / len(source.class_names)):
         print(f"har_jax: warning: {remark}")
     names = dict.fromkeys([*given.config.methods, *(each.method for each in tuned)])
     print(f"\n{command(workdir / 'tuned.py', given.config.methods, tuple(names))}")

@@ -64,8 +64,13 @@ def table(methods: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def remarks(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What has to be said beside the numbers: of runs without a score, and of edges."""
+def remarks(methods: Mapping[str, Mapping[str, Any]], *, chance: float) -> list[str]:
+    """What has to be said beside the numbers: of runs without a score, of edges, and of guesses.
+
+    Args:
+      methods: :func:`summary` of each.
+      chance: The mean over classes of a model that always names the same.
+    """
     said = []
     for name, told in methods.items():
         option = told["key"].rpartition(".")[2]
@@ -76,6 +81,11 @@ def remarks(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
                     f"{name}, {option} {each['value']:g}: seed {failed} diverged, or could not be "
                     "trained, and counts as 0"
                 )
+        if max(each["mean"] for each in told["values"]) <= chance:
+            said.append(
+                f"{name}: no value scores above {100 * chance:.1f}, as one who always names the "
+                "same class does: train longer, or with another learning rate"
+            )
         if len(means := {each["mean"] for each in told["values"]}) == 1 < len(told["values"]):
             said.append(
                 f"{name}: all values of {option} score {100 * means.pop():.1f}, and the least is "
