@@ -32,14 +32,11 @@ def unlearned(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> list[int]:
     """
     read = said.prediction >= 0
     own, predictions = labels[said.index[read]], said.prediction[read]
-    found = []
-    for label in np.flatnonzero(np.bincount(own) >= _FEW).tolist():
-        of_class, share = own == label, float(np.mean(predictions == label))
-        count = int(np.sum(of_class))
-        most = count * share + 3 * (count * share * (1 - share)) ** 0.5
-        if np.sum(predictions[of_class] == label) <= most:
-            found.append(label)
-    return found
+    classes = max(own.max(initial=0), predictions.max(initial=0)) + 1
+    of = lambda ids: np.bincount(ids, minlength=classes)
+    count, share = of(own), of(predictions) / max(len(own), 1)
+    most = count * share + 3 * np.sqrt(count * share * (1 - share))
+    return np.flatnonzero((count >= _FEW) & (of(own[own == predictions]) <= most)).tolist()
 
 
 def most_suspicious(said: OutOfSample, labels: Int[np.ndarray, " n"]) -> Int[np.ndarray, " c"]:
