@@ -84,7 +84,7 @@ def test_a_report_in_a_browser(tmp_path, chromium, kind, scheme):
     assert left
     assert set(left) == {chosen}
     status = chromium.execute_script("return document.querySelector('[role=status]').textContent")
-    assert status.startswith(f"{len(left)} of ")
+    assert status.startswith(f"shown are {len(left)} of ")
     active().send_keys(Keys.TAB)
     first = active()
     assert first.tag_name == "li"
