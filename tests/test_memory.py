@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("optimized")
 
 
 def temporary_bytes(make, **options):
-    method = make(CifarResNet(num_classes=10, depth=14), optax.sgd(0.1), **options)
+    method = make(CifarResNet(num_classes=10, depth=32), optax.sgd(0.1), **options)
     shape = jax.ShapeDtypeStruct
     batch = {
         "inputs": shape((128, 32, 32, 3), jnp.float32),
