@@ -408,6 +408,7 @@ def test_values_that_all_score_alike_are_told_of(never_run, tmp_path, capsys):
     alone = Candidates("har", HAR, (0.1,))
     told = lambda score: {"har": summary(alone, choose([0.1], score), score, [0])}
     assert remarks(told(np.eye(1)), chance=0.1) == []
+    assert remarks(told(np.full((1, 1), 0.1)), chance=None) == []
     (guessing,) = remarks(told(np.full((1, 1), 0.1)), chance=0.1)
     assert "har: no value scores above 10.0, as one who always names the same class" in guessing
 

@@ -80,7 +80,8 @@ def tune(
     print(f"\n{score} on {fraction:g} of the training set, held out with its labels, in percent,")
     print(f"at seed {', '.join(map(str, seeds))}, ± standard error; * is chosen:\n")
     print(table(methods))
-    for remark in remarks(methods, chance=1 / len(source.class_names)):
+    chance = 1 / len(source.class_names) if score == "mean_per_class" else None
+    for remark in remarks(methods, chance=chance):
         print(f"har_jax: warning: {remark}")
     names = dict.fromkeys([*given.config.methods, *(each.method for each in tuned)])
     print(f"\n{command(workdir / 'tuned.py', given.config.methods, tuple(names))}")

@@ -64,12 +64,12 @@ def table(methods: Mapping[str, Mapping[str, Any]]) -> str:
     )
 
 
-def remarks(methods: Mapping[str, Mapping[str, Any]], *, chance: float) -> list[str]:
+def remarks(methods: Mapping[str, Mapping[str, Any]], *, chance: float | None) -> list[str]:
     """What has to be said beside the numbers: of runs without a score, of edges, and of guesses.
 
     Args:
       methods: :func:`summary` of each.
-      chance: The mean over classes of a model that always names the same.
+      chance: What a model scores that always names the same class; None where that depends on it.
     """
     said = []
     for name, told in methods.items():
@@ -81,7 +81,7 @@ def remarks(methods: Mapping[str, Mapping[str, Any]], *, chance: float) -> list[
                     f"{name}, {option} {each['value']:g}: seed {failed} diverged, or could not be "
                     "trained, and counts as 0"
                 )
-        if max(each["mean"] for each in told["values"]) <= chance:
+        if chance is not None and max(each["mean"] for each in told["values"]) <= chance:
             said.append(
                 f"{name}: no value scores above {100 * chance:.1f}, as one who always names the "
                 "same class does: train longer, or with another learning rate"
