@@ -1,5 +1,7 @@
 """What is trained and tested on, in a few lines for people to check before it begins."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from har_jax.data.protocol import TrainingData
@@ -21,8 +23,7 @@ def describe(data: TrainingData) -> list[str]:
     lines.append(f"{len(classes)} classes, of train + test: {some(classes)}")
     if data.train.groups is not None:
         sizes = np.bincount(data.train.groups, minlength=len(data.group_names)).tolist()
-        groups = [f"{name} {size}" for name, size in zip(data.group_names, sizes, strict=True)]
-        lines.append(f"{len(groups)} groups, of train: {some(groups)}")
+        lines.append(f"{len(sizes)} groups, of train: {_by_name(data.group_names, sizes)}")
     lines += [f"{what}: {count}" for what, count in data.found.counts.items()]
     if data.labels_from is not None:
         lines.append(
@@ -31,6 +32,9 @@ def describe(data: TrainingData) -> list[str]:
         )
     if data.noisy_classes:  # of which it is known what is wrong
         for key in ("true_count", "flip_rate", "mislabelled_count"):
-            values = zip(data.class_names, summary[key], strict=True)
-            lines.append(f"{key}: {some([f'{name} {value}' for name, value in values])}")
+            lines.append(f"{key}: {_by_name(data.class_names, summary[key])}")
     return lines
+
+
+def _by_name(names: Sequence[str], values: Sequence[float | None]) -> str:
+    return some([f"{name} {value}" for name, value in zip(names, values, strict=True)])

@@ -37,8 +37,7 @@ def warn_in_lines(of: str = "") -> None:
       of: What they are of, where several are at work at once.
     """
     begin = f"har_jax: warning: {of}: " if of else "har_jax: warning: "
-    in_line = lambda message: f"{begin}{' '.join(str(message).split())}\n"
-    warnings.formatwarning = lambda message, *_, **__: in_line(message)
+    warnings.formatwarning = lambda message, *_, **__: f"{begin}{_line(str(message))}\n"
 
 
 def brief(value: Any) -> str:
@@ -63,12 +62,16 @@ def stop(message: str, status: int = 2, *, at_once: bool = False) -> NoReturn:
       at_once: Whether to leave out what Python does at its end, such as waiting for other
         processes of a run, which may be gone.
     """
-    print(f"har_jax: {' '.join(message.split())}", file=sys.stderr, flush=True)
+    print(f"har_jax: {_line(message)}", file=sys.stderr, flush=True)
     if at_once:
         if sys.stdout is not None:
             sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
 
 
 class _Output(io.TextIOWrapper):
