@@ -92,6 +92,16 @@ def test_several_steps_in_one_dispatch_are_the_same_steps(tmp_path, capsys):
     assert shown == 2 * [f"test: step {step}/23" for step in (6, 12, 18, 23)]
 
 
+@pytest.mark.parametrize(("per_dispatch", "devices"), [(1, 1), (3, 1), (1, 2)])
+def test_a_step_is_traced_once(tmp_path, per_dispatch, devices):
+    mesh, traced = data_mesh(jax.devices()[:devices]), []
+    axis = AXIS if devices > 1 else None
+    method = methods.erm(Linear(), optax.sgd(0.1), axis=axis)
+    method = method.with_steps(lambda step: lambda *args: (traced.append(args), step(*args))[1])
+    run(tmp_path, method=method, mesh=mesh, steps_per_dispatch=per_dispatch)
+    assert len(traced) == 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("per_dispatch", [1, 3])
 def test_r_at_each_third_step_resumes_and_is_told_of_those_steps(

@@ -57,13 +57,16 @@ def compile_updates(
     example, axis = feed.example(), axis_of(mesh)
     init = lambda batch: method.init(key("init"), batch)
     state = jax.jit(init, out_shardings=NamedSharding(mesh, WHOLE))(example)
-    one_step = map_over(mesh, method.step, (WHOLE, ROWS, WHOLE), WHOLE)
-    traced = jax.make_jaxpr(one_step, return_shape=True)(state, example, key("steps"))
-    program, (_, metrics) = traced
-    options = compiler_options(program)
-    zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
     whole = Phases((method.step,), lambda _: 0)
     phases = method.phases if one_by_one and method.phases is not None else whole
+    # Traced once, for what is asked of it here and for the updates, in which it leaves no call.
+    steps = [jax.jit(step, inline=True) for step in phases.steps]
+    first = lambda state, batch: steps[0](state, batch, _key_of_step(key("steps"), state))
+    batch = jax.tree.map(lambda rows: _shape_on(mesh, rows), example)
+    trace = jax.make_jaxpr(map_over(mesh, first, (WHOLE, ROWS), WHOLE), return_shape=True)
+    program, (_, metrics) = trace(state, batch)
+    options = compiler_options(program)
+    zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
     specs = (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS)
 
     def compiled(step: Step) -> Callable[..., Any]:
@@ -77,9 +80,18 @@ def compile_updates(
     return Program(
         state=state,
         no_totals=lambda: Totals(*place(mesh, (zeros, no_peaks, np.int32(0)))),
-        updates=[compiled(step) for step in phases.steps],
+        updates=[compiled(step) for step in steps],
         due=phases.due,
     )
+
+
+def _key_of_step(key: PRNGKeyArray, state: Any) -> PRNGKeyArray:
+    return jax.random.fold_in(key, state.step)
+
+
+def _shape_on(mesh: Mesh, rows: np.ndarray) -> jax.ShapeDtypeStruct:
+    dtype = jax.dtypes.canonicalize_dtype(rows.dtype)
+    return jax.ShapeDtypeStruct(rows.shape, dtype, sharding=NamedSharding(mesh, ROWS))
 
 
 def _updates(
@@ -98,7 +110,7 @@ def _updates(
     def step(carry, resident, sent):
         state, totals = carry
         batch = feed.batch(resident, sent)
-        new, metrics = method_step(state, batch, jax.random.fold_in(make_key(), state.step))
+        new, metrics = method_step(state, batch, _key_of_step(make_key(), state))
         finite = finiteness(metrics, new)
         good = jnp.all(jnp.stack(list(finite.values())))
         if on_nonfinite == "skip":
