@@ -243,8 +243,8 @@ mean of all groups                           0.511         0.701          80.0  
 mean of noisy groups                         0.562         0.722          60.0          40.0
 mean of rare groups                          0.461         0.680         100.0         100.0
 mean of clean groups                         0.461         0.680         100.0         100.0
-n: training examples; mislabelled: those with a wrong label; strength: lambda tau; accuracies and
-errors are in percent"""
+n: training examples; mislabelled: those with a wrong label; strength: what R is multiplied by;
+accuracies and errors are in percent"""
 
 
 def test_a_table_of_few_methods_has_a_row_for_each_group():

@@ -23,7 +23,7 @@ _SAYS = {  # of columns
     "val. error": "of models that did not see them",
     "I": "the same, shrunk",
     "tau": "I^(3/5) / q^(2/5), q its share of the examples",
-    "strength": "lambda tau",
+    "strength": "what R is multiplied by",
 }
 _WIDTH = 100
 
