@@ -2,7 +2,6 @@
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy import optimize
 
 _LEAST = 1e-9  # which a probability of 0 counts as
 _LOW, _HIGH = 0.05, 20.0  # temperatures
@@ -22,6 +21,8 @@ def temperature(probabilities: Float[np.ndarray, "m K"], labels: Int[np.ndarray,
     Returns:
       T, between 0.05 and 20.
     """
+    from scipy import optimize  # takes most of a second
+
     logs = np.log(np.maximum(probabilities, _LEAST))
     rows = np.arange(len(labels))
 

@@ -8,7 +8,6 @@ from ml_collections import config_dict
 from har_jax.experiment.algorithm import Experiment
 from har_jax.experiment.workdir import WorkdirError
 from har_jax.report.runs import read_run
-from har_jax.report.seeds_page import report
 from har_jax.system.interruption import check
 from har_jax.system.processes import is_first
 
@@ -52,6 +51,8 @@ def run_seeds(
             print(f"seed {seed}: {error}", flush=True)
     there = [seed for seed in seeds if seed not in missing]
     if stage in (None, "report") and there and is_first():
+        from har_jax.report.seeds_page import report  # brings Matplotlib, as in stages.py
+
         runs = [read_run(folders[seed]) for seed in there]
         source = config.data.source
         title = f"{' and '.join(runs[0].results['means'])} on {source}, {len(there)} seeds"

@@ -13,7 +13,6 @@ from har_jax.experiment.pretraining import folders_of
 from har_jax.experiment.selection import cross_validation_of, select
 from har_jax.experiment.workdir import StageError
 from har_jax.report.given import given, given_by_selection, read_given
-from har_jax.report.page import write_page
 from har_jax.report.relabel import NAME as RELABEL
 from har_jax.report.relabel import suggestions
 from har_jax.report.results import Inputs, notes, summarize
@@ -98,6 +97,8 @@ def run_report(artefacts: Artefacts) -> None:
     """Compares what was trained."""
     if not is_first():
         return
+    from har_jax.report.page import write_page  # brings Matplotlib, for which no error should wait
+
     folders = {name: folder.path for name, folder in artefacts.train.items()}
     estimated = errors = folds = None
     if artefacts.estimates:

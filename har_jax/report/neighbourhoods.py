@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import stats
 
 from har_jax.data.protocol import TrainingData
 from har_jax.estimation.estimate import Estimated
@@ -131,4 +130,6 @@ def recovered(
     shares = [np.bincount(index, values) / counts for values in (noise, flipped)]
     if len(present) < 3 or any(np.ptp(share) == 0 for share in shares):
         return None
+    from scipy import stats  # takes most of a second
+
     return float(stats.spearmanr(*shares).statistic)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy import stats
+from scipy import special
 
 _LEVEL = 0.95
 EXAMPLES, SEEDS = "test examples", "seeds"
@@ -86,7 +86,7 @@ def over_examples(
     differing = [float(np.sum(step[rows] != 0)) + 1 / count for rows in places]
     terms = (many / len(rows) ** 2 for many, rows in zip(differing, places, strict=True))
     standard_error = math.sqrt(math.fsum(terms)) / count
-    reach = float(stats.norm.ppf((1 + _LEVEL) / 2)) * standard_error
+    reach = float(special.ndtri((1 + _LEVEL) / 2)) * standard_error
     examples = sum(map(len, places))
     return Difference(mean, standard_error, mean - reach, mean + reach, EXAMPLES, examples)
 
@@ -107,7 +107,7 @@ def over_seeds(before: Sequence[float], after: Sequence[float]) -> Difference | 
     mean, standard_error = spread(steps)
     if standard_error is None:
         return Difference(mean, None, None, None, SEEDS, 1)
-    reach = float(stats.t.ppf((1 + _LEVEL) / 2, len(steps) - 1)) * standard_error
+    reach = float(special.stdtrit(len(steps) - 1, (1 + _LEVEL) / 2)) * standard_error
     return Difference(mean, standard_error, mean - reach, mean + reach, SEEDS, len(steps))
 
 
