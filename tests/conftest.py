@@ -1,5 +1,6 @@
 import atexit
 import contextlib
+import gc
 import os
 import pathlib
 import shutil
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from har_jax.system.starting import SELDOM
 from har_jax.train.checkpoints import Checkpoints
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what they do not wait for
@@ -30,9 +32,10 @@ if jax.__version_info__ < (0, 11):
 if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
     os.environ["JAX_COMPILATION_CACHE_DIR"] = tempfile.mkdtemp()
     atexit.register(shutil.rmtree, os.environ["JAX_COMPILATION_CACHE_DIR"], ignore_errors=True)
-os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.1"
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 jax.config.update("jax_compilation_cache_dir", os.environ["JAX_COMPILATION_CACHE_DIR"])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+gc.set_threshold(*SELDOM)
 jax.config.update("jax_num_cpu_devices", 8)
 jax.config.update("jax_platforms", "cpu")
 
