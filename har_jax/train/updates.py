@@ -7,15 +7,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int
 
-from har_jax.methods.shared.method import Method, Metrics, Phases, Step
+from har_jax.methods.shared.method import Batch, Method, Metrics, Phases, Step
 from har_jax.methods.shared.peak import Peak, higher, split
 from har_jax.system import seeds
 from har_jax.train.compilation import compiler_options
 from har_jax.train.divergence import OnNonfinite, choose, finiteness
 from har_jax.train.feed import Feed
 from har_jax.train.mesh import ROWS, ROWS_OF_STEPS, WHOLE, axis_of, map_over, place
+
+KeyedStep = Callable[[Any, Batch], tuple[Any, Metrics]]
+"""``(state, batch) -> (state, metrics)``, an update by the key of its step."""
 
 
 class Totals(NamedTuple):
@@ -59,20 +62,24 @@ def compile_updates(
     state = jax.jit(init, out_shardings=NamedSharding(mesh, WHOLE))(example)
     whole = Phases((method.step,), lambda _: 0)
     phases = method.phases if one_by_one and method.phases is not None else whole
-    # Traced once, for what is asked of it here and for the updates, in which it leaves no call.
-    steps = [jax.jit(step, inline=True) for step in phases.steps]
-    first = lambda state, batch: steps[0](state, batch, _key_of_step(key("steps"), state))
-    batch = jax.tree.map(lambda rows: _shape_on(mesh, rows), example)
-    trace = jax.make_jaxpr(map_over(mesh, first, (WHOLE, ROWS), WHOLE), return_shape=True)
-    program, (_, metrics) = trace(state, batch)
+
+    def keyed(step: Step) -> KeyedStep:
+        def call(state, batch):
+            return step(state, batch, jax.random.fold_in(key("steps"), state.step))
+
+        # Traced once, for what is asked of it here and for the updates, in which it leaves no call.
+        return jax.jit(call, inline=True)
+
+    steps = [keyed(step) for step in phases.steps]
+    trace = jax.make_jaxpr(map_over(mesh, steps[0], (WHOLE, ROWS), WHOLE), return_shape=True)
+    program, (_, metrics) = trace(state, jax.tree.map(lambda rows: _shape_on(mesh, rows), example))
     options = compiler_options(program)
     zeros, no_peaks = split(jax.tree.map(lambda like: np.zeros(like.shape, like.dtype), metrics))
     specs = (WHOLE, WHOLE, ROWS_OF_STEPS, WHOLE, ROWS)
 
-    def compiled(step: Step) -> Callable[..., Any]:
-        updates = _updates(step, feed, lambda: key("steps"), on_nonfinite, axis)
+    def compiled(step: KeyedStep) -> Callable[..., Any]:
         return jax.jit(
-            map_over(mesh, updates, specs, WHOLE),
+            map_over(mesh, _updates(step, feed, on_nonfinite, axis), specs, WHOLE),
             donate_argnums=0,
             compiler_options=options,
         )
@@ -85,19 +92,15 @@ def compile_updates(
     )
 
 
-def _key_of_step(key: PRNGKeyArray, state: Any) -> PRNGKeyArray:
-    return jax.random.fold_in(key, state.step)
-
-
 def _shape_on(mesh: Mesh, rows: np.ndarray) -> jax.ShapeDtypeStruct:
+    """Rows as they come in the updates: JAX takes what it has traced for the same types only."""
     dtype = jax.dtypes.canonicalize_dtype(rows.dtype)
     return jax.ShapeDtypeStruct(rows.shape, dtype, sharding=NamedSharding(mesh, ROWS))
 
 
 def _updates(
-    method_step: Step,
+    method_step: KeyedStep,
     feed: Feed,
-    make_key: Callable[[], PRNGKeyArray],
     on_nonfinite: OnNonfinite,
     axis: str | None,
 ) -> Callable[..., Any]:
@@ -110,7 +113,7 @@ def _updates(
     def step(carry, resident, sent):
         state, totals = carry
         batch = feed.batch(resident, sent)
-        new, metrics = method_step(state, batch, _key_of_step(make_key(), state))
+        new, metrics = method_step(state, batch)
         finite = finiteness(metrics, new)
         good = jnp.all(jnp.stack(list(finite.values())))
         if on_nonfinite == "skip":
