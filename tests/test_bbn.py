@@ -240,12 +240,10 @@ def test_two_branches_are_two_networks_that_share_all_but_their_ends(name):
 
     names = {part for path in flat for part in path}
     run = jax.jit(lambda v, x: one.apply(v, x, train=True, mutable=["batch_stats"]))
-    with_mix = jax.jit(
-        lambda: two.apply(
-            variables, images, train=True, mutable=["batch_stats"], mix=Mix(others, alpha)
-        )
+    mixed = jax.jit(
+        lambda v, x, o: two.apply(v, x, train=True, mutable=["batch_stats"], mix=Mix(o, alpha))
     )
-    logits, changed = with_mix()
+    logits, changed = mixed(variables, images, others)
     first, between = run(branch(0, flat), images)
     between = traverse_util.flatten_dict(between)
     second, after = run(branch(1, {**flat, **between}), others)
@@ -258,8 +256,11 @@ def test_two_branches_are_two_networks_that_share_all_but_their_ends(name):
     seen_last = branch(1, {**flat, **changed})["batch_stats"]
     chex.assert_trees_all_close(seen_last, after["batch_stats"], rtol=1e-4, atol=1e-5)
 
-    plain = jax.jit(lambda v, x: one.apply(v, x, train=False))
-    predicted = jax.jit(lambda: two.apply(variables, images, train=False))()
+    plain, branched = (
+        jax.jit(lambda v, x, network=network: network.apply(v, x, train=False))
+        for network in (one, two)
+    )
+    predicted = branched(variables, images)
     summed = sum(plain(branch(number, flat), images) for number in (0, 1)) + flat[bias]
     np.testing.assert_allclose(predicted, summed, rtol=1e-3, atol=1e-4)
 
