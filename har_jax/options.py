@@ -11,6 +11,7 @@ file, and one line where it gets its name.
 
 import collections.abc
 import dataclasses
+import functools
 import inspect
 import sys
 import types
@@ -109,12 +110,18 @@ class Parameter(NamedTuple):
         return get_args(literal)
 
 
-def parameters(choice: Callable[..., Any]) -> list[Parameter]:
+def parameters(choice: Callable[..., Any]) -> tuple[Parameter, ...]:
     """What a choice takes by keyword.
 
     Of a class its fields, of a function what is keyword-only or has a default; where a type is not
     annotated it is the default's.
     """
+    if isinstance(choice, type | types.FunctionType):
+        return _read_once(choice)
+    return _read(choice)  # of a callable object, which need not be hashable
+
+
+def _read(choice: Callable[..., Any]) -> tuple[Parameter, ...]:
     known = hints(choice)
     found = []
     for name, parameter in inspect.signature(choice).parameters.items():
@@ -125,7 +132,10 @@ def parameters(choice: Callable[..., Any]) -> list[Parameter]:
                 annotation = type(parameter.default)
             option = next((o for o in _metadata(annotation) if isinstance(o, Option)), None)
             found.append(Parameter(name, _bare(annotation), parameter.default, option))
-    return found
+    return tuple(found)
+
+
+_read_once = functools.cache(_read)  # a config asks for the same thousands of times
 
 
 def options(choice: Callable[..., Any], *, own: bool = False) -> dict[str, Parameter]:

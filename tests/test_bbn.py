@@ -364,6 +364,7 @@ def tiny(*names, **changes):
     return config
 
 
+@pytest.mark.slow
 def test_an_experiment_trains_and_predicts(tmp_path):
     imbalance = {"data.imbalance.kind": "exponential", "data.imbalance.ratio": 10.0}
     config = tiny("bbn", **{"data.train_size": 200, "batch_size": 32}, **imbalance)

@@ -141,6 +141,7 @@ class TestMainJob:
             assert len(run.stderr.splitlines()) == 1
             shutil.rmtree(path.parent)
 
+    @pytest.mark.slow
     def test_a_model_that_diverges_in_its_last_step_is_no_result(self, tmp_path):
         run = har(
             *TINY,

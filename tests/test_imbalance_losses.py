@@ -183,7 +183,7 @@ def batch(size=6):
     }
 
 
-@pytest.mark.parametrize("name", ["ldam", "logit_adjusted"])
+@pytest.mark.parametrize("name", [pytest.param("ldam", marks=pytest.mark.slow), "logit_adjusted"])
 def test_a_step_is_a_gradient_step_on_the_loss_and_on_its_own_r(name):
     loss, data = LOSSES[name](COUNTS), batch()
     network = Network(cosine=30.0) if name == "ldam" else Network()

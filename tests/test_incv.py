@@ -297,6 +297,7 @@ def test_a_run_that_is_cut_in_both_phases_comes_to_the_same_bits(tmp_path, cut_a
     assert records[0] == records[1]
 
 
+@pytest.mark.slow
 def test_a_dispatch_of_many_steps_goes_through_both_phases(tmp_path):
     rows = batch(size=20, candidates=12)
     data = own_rows(rows)

@@ -382,7 +382,9 @@ def two_steps(method, data, mesh=None):
     return state, metrics
 
 
-@pytest.mark.parametrize("curriculum", ["self_paced", "data_driven"])
+@pytest.mark.parametrize(
+    "curriculum", ["self_paced", pytest.param("data_driven", marks=pytest.mark.slow)]
+)
 def test_devices_make_the_same_steps(curriculum):
     chosen = dict(curriculum=curriculum, burn_in=0, dropout=((0.3, 100),), percentile=0.6)
     one = two_steps(make(**chosen), batch())

@@ -276,6 +276,7 @@ def test_weights_of_a_batch_are_those_of_all_devices(options):
     chex.assert_trees_all_close(several, one, rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_run_with_examples_beside_its_batches_is_the_same_on_several_devices(tmp_path):
     every = {key: np.asarray(value) for key, value in batch(20).items()}
     data = {key: every[key] for key in ("inputs", "labels")}

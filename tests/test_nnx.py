@@ -109,7 +109,8 @@ def same_state(one, other):
 
 
 @pytest.mark.usefixtures("wide")
-@pytest.mark.parametrize("training", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("training", [True, False])
 def test_a_resnet_equals_zeros_added_by_hand(training):
     x, y = zoo.inputs((4, 4, 4, 3)).astype(np.float64), zoo.labels(4)
     model = made(ResNet)

@@ -30,7 +30,7 @@ def decoded(images, first, stop, seed=7):
     return list(read(images, Batches(len(images), 4, seed=3), first, stop, seed=seed))
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_batch_is_a_function_of_its_number(root, workers):
     plain = decoded(files(root, crop="resized_crop_and_flip"), 0, 7)
     images = files(root, crop="resized_crop_and_flip", workers=workers)

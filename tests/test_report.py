@@ -299,6 +299,7 @@ def test_a_page_of_few_methods_says_what_was_gained(tmp_path):
     assert said in page
 
 
+@pytest.mark.slow
 def test_the_page_of_many_methods_has_their_accuracies_on_other_tests(tmp_path):
     inputs = many(10, ELEVEN)
     for evaluation in inputs.evaluations.values():
@@ -328,7 +329,9 @@ def size_of(figure):
     return [float(length) / 72 for length in lengths]  # in inches
 
 
-@pytest.mark.parametrize("methods", [ELEVEN[:2], ELEVEN], ids=len)
+@pytest.mark.parametrize(
+    "methods", [ELEVEN[:2], pytest.param(ELEVEN, marks=pytest.mark.slow)], ids=len
+)
 def test_figures_fit_a_page(methods):
     inputs = many(20, methods)
     record = dict.fromkeys(("epoch", "accuracy", "loss", "norm", "rate", "weight"), 1.0)
@@ -355,7 +358,8 @@ def test_a_legend_of_many_runs_is_not_cut_off():
     assert np.all(corners <= size_of(drawn))
 
 
-@pytest.mark.parametrize("groups", [pytest.param(100, marks=pytest.mark.slow), 1000])
+@pytest.mark.slow
+@pytest.mark.parametrize("groups", [100, 1000])
 def test_figures_of_many_classes_have_a_row_for_each_name_and_all_in_one(tmp_path, groups):
     inputs = many(groups, ELEVEN)
     results = summarize(inputs)

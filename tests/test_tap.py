@@ -169,8 +169,12 @@ def by_run(layer_norms, name):
 
 @pytest.mark.parametrize(
     ("cases", "derivative"),
-    [(SINGLE, "exact"), (PAIRS, "exact"), (FEW, "first_order"), (OWN_GRADIENT, "exact")],
-    ids=["single", "pairs", "pairs to first order", "its own gradient"],
+    [
+        pytest.param(SINGLE, "exact", id="single"),
+        pytest.param(PAIRS, "exact", id="pairs", marks=pytest.mark.slow),
+        pytest.param(FEW, "first_order", id="pairs to first order"),
+        pytest.param(OWN_GRADIENT, "exact", id="its own gradient"),
+    ],
 )
 @pytest.mark.usefixtures("wide")
 def test_equals_one_example_at_a_time(cases, derivative):
