@@ -9,14 +9,12 @@ differ in the seed only are one. Writes index.html, seeds.json and seeds.csv int
 does python -m har_jax.compare.
 """
 
-import os
-import pathlib
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 from har_jax.system import starting
-from har_jax.system.arguments import Parser
+from har_jax.system.arguments import Parser, folder_of
 from har_jax.system.interruption import end_at_once
 from har_jax.system.terminal import guard_output, stop
 
@@ -42,11 +40,11 @@ def main(arguments: Sequence[str]) -> None:
     from har_jax.report.runs import read_runs  # after the flags: it takes a while
     from har_jax.report.seeds_page import report
 
-    output = pathlib.Path(os.path.expanduser(options.output))
+    output = folder_of("--output", options.output)
     if (output / "stage.json").exists():
         stop(f"--output={output} is a folder of a run: take another")
     try:
-        folders = [pathlib.Path(os.path.expanduser(folder)) for folder in options.runs]
+        folders = [folder_of("RUNS", each) for each in options.runs]
         runs = [run for folder in folders for run in read_runs(folder)]
         title = f"{' and '.join(options.runs)}" if len(folders) < 4 else f"{len(folders)} runs"
         lines = report(runs, output / "index.html", title=title, missing={})

@@ -16,7 +16,6 @@ har-jax tune chooses strengths on held-out training data, as python -m har_jax.t
 --help.
 """
 
-import os
 import pathlib
 import sys
 from typing import NoReturn
@@ -31,6 +30,7 @@ from har_jax.config import command_line, document, overrides
 from har_jax.data.examples import DataError
 from har_jax.experiment.workdir import STAGES, StageError
 from har_jax.system import process_flags, starting
+from har_jax.system.arguments import folder_of
 from har_jax.system.interruption import (
     SECONDS_TO_SAVE,
     Interrupted,
@@ -73,9 +73,7 @@ def main(arguments: list[str]) -> None:
     use_compilation_cache()
     seeds = overrides.seeds(_SEEDS.value)
     default = f"runs/{pathlib.Path(file).stem}{'-seeds' if seeds else ''}"
-    workdir = pathlib.Path(os.path.expanduser(_WORKDIR.value or default))
-    if "://" in str(_WORKDIR.value):
-        stop(f"--workdir={_WORKDIR.value} is an address: take a folder of this machine")
+    workdir = folder_of("--workdir", _WORKDIR.value or default)
     try:
         process_flags.join()
         end_in_time(SECONDS_TO_SAVE)  # while it waits for others there is nothing to save

@@ -156,7 +156,11 @@ def write_array(path):
         ("no.npz", lambda path: None, r"labels='.*no\.npz' is no file"),
         ("a.pt", pathlib.Path.touch, r"labels='.*a\.pt' is of no kind that is known: \.csv, \.npz"),
         ("a.npz", write_objects, r"cannot be read .*: save arrays id and label.*is unpickled"),
-        ("a.npz", write_others, r"has the arrays aggregate, random1, and lacks id: .*labels\.md"),
+        (
+            "a.npz",
+            write_others,
+            r"has the arrays aggregate, random1, and lacks id and label: save.*labels\.md",
+        ),
         ("a.npz", write_array, r"a\.npz' cannot be read \(TypeError"),
         (
             "a.npz",
@@ -384,6 +388,8 @@ def test_labels_alone_are_in_the_order_of_a_runs_ids(tmp_path):
     by_id = dict(zip(ids, mended.tolist(), strict=True))
     again = Trainer(config, tmp_path).data
     np.testing.assert_array_equal(again.train.labels, [by_id[id] for id in again.train.ids])
+    (tmp_path / "ids.txt").write_text("\n".join(ids))  # as an editor may leave it
+    np.testing.assert_array_equal(Trainer(config, tmp_path).data.train.labels, again.train.labels)
     np.save(tmp_path / "mended.npy", mended[:-1])
     with pytest.raises(DataError, match=r"is of shape \[1196\], and .*ids\.txt has 1197 ids: a"):
         _ = Trainer(config, tmp_path).data

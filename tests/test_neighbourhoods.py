@@ -111,6 +111,8 @@ class TestNeighbours:
         of = lambda f: neighbour_statistics(f, np.arange(25), errors, neighbours=4)
         longer = features * rng.uniform(1, 9, size=(25, 1))
         np.testing.assert_allclose(of(features).tau, of(longer).tau)
+        for scale in (1e-30, 1e30):  # whose squares are 0 and infinite in float32
+            np.testing.assert_array_equal(of(features).tau, of(features * scale).tau)
         assert np.all(np.isfinite(of(np.zeros((25, 4))).tau))
 
     @pytest.mark.parametrize(
@@ -119,6 +121,9 @@ class TestNeighbours:
             ({"features": np.ones(3)}, r"features must be of shape \[n, d\]"),
             ({"features": np.full((3, 2), np.inf)}, "features of example 0 are not finite"),
             ({"neighbours": 0}, "neighbours=0 must be positive"),
+            ({"validation": np.array([0, -1])}, "has -1, and there are 3 examples, from 0 on"),
+            ({"validation": np.array([3, 1])}, "has 3, and there are 3 examples"),
+            ({"validation": np.array([1, 1])}, "has 1 more than once"),
             ({"validation_errors": np.ones(3)}, "3 validation errors for 2 validation examples"),
             ({"spaces": np.array([0, 0, 1])}, "space 1 has no validation example"),
         ],
@@ -204,6 +209,12 @@ class TestCalibration:
         assert temperatures["1"] / temperatures["0"] == pytest.approx(4, rel=0.2)
         assert np.all(np.isnan(found[fold < 0]))
         assert np.all(np.isfinite(found[fold >= 0]))
+
+    @pytest.mark.parametrize("row", [[0.0, 0.0], [1.1, -0.1], [np.nan, 1.0]])
+    def test_rows_that_are_no_probabilities_are_refused(self, row):
+        said = np.array([[0.5, 0.5], row, row])
+        with pytest.raises(ValueError, match="row 1 of fold 0 is no probabilities: "):
+            calibrated(said, np.array([0, 1, 1]), np.array([0, 0, -1]))
 
 
 class TestNoises:

@@ -173,6 +173,8 @@ WRONG = [
     (("--strengths=",), "--strengths= is empty: give some"),
     (("--strengths=0.1,-1",), "--strengths: -1 is impossible: it must be finite, and 0 or more"),
     (("--strengths=0.1,1e999",), "--strengths: 1e999 is impossible"),
+    (("--strengths=" + 400 * "1",), "is impossible: it must be finite"),
+    (("--strengths=1", "--workdir=gs://a/b"), "--workdir=gs://a/b is an address: take a folder"),
     (("--strengths=0.1,x",), "--strengths: x is no number"),
     (("--strengths=True",), "--strengths: True is no number"),
     (("--strengths=0.1,1,0.10",), "--strengths=0.1,1,0.10 names 0.1 twice: remove one"),
@@ -319,7 +321,7 @@ def never_run(monkeypatch):
         if run.stages is not None:
             return {}
         (method,) = run.config.methods
-        value = flatten(run.config)[{"har": HAR, "uniform": UNIFORM}[method]]
+        value = flatten(run.config)[UNIFORM if method == "uniform" else HAR]
         share = accuracy.get((method, value, run.config.seed), 0.5)
         return share and {
             "class_means": {method: {"all": share, "examples": share / 2}},
@@ -365,6 +367,34 @@ def test_what_is_chosen_is_written_as_a_config(never_run, tmp_path, capsys):
     assert {run.stages for run in first} == {("pretrain", "estimate"), None}
     assert [run.config.methods for run in then] == [("har",)] * 6
     assert {run.shared for run in then} == {run.workdir for run in first[:2]}
+
+
+def test_what_was_chosen_before_is_kept(never_run, tmp_path, capsys):
+    _, accuracy = never_run
+    accuracy |= {("har", 0.3, 0): 0.8, ("har", 0.3, 1): 0.6, ("uniform", 0.1, 0): 0.9}
+    tune(tmp_path, given(), strengths="0.1,0.3")
+    capsys.readouterr()
+    told = tune(tmp_path, given(), strengths="0.3,1", methods=("uniform",))
+    assert {name: each["chosen"] for name, each in told["methods"].items()} == {
+        "har": 0.3,
+        "uniform": 0.3,
+    }
+    printed = capsys.readouterr().out
+    assert "uniform: uniform_strength 0.1: tried before, and not compared now: name all" in printed
+    assert re.search(r"\nvalue +har strength +uniform uniform_strength\n", printed)
+    assert '\'("erm","har","uniform")\'' in printed
+    assert flatten(files.load(tmp_path / "tuned.py"))[HAR] == 0.3
+    told = tune(tmp_path, given(), methods=("uniform",), seeds=(0, 1, 2))
+    assert [*told["methods"]] == ["uniform"]
+    assert "har: chosen before, with other seeds, and no longer in" in capsys.readouterr().out
+    told = tune(tmp_path, given(), methods=("har_random",), seeds=(0, 1, 2))
+    assert [*told["methods"]] == ["uniform", "har_random"]
+    told = tune(tmp_path, given(), methods=("har",), seeds=(0, 1, 2))
+    assert [*told["methods"]] == ["uniform", "har"]
+    assert (
+        "har_random: chosen before, for the same config.regularizer.strength, and"
+        in capsys.readouterr().out
+    )
 
 
 def test_an_option_that_is_unset_stays_so_in_what_is_written(never_run, tmp_path):

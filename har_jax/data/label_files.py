@@ -148,15 +148,16 @@ def _of_table(path: pathlib.Path) -> LabelFile:
 def _of_arrays(path: pathlib.Path) -> LabelFile:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            if not {"id", "label"} <= set(arrays):
-                raise DataError(
-                    f"config.{KEY}={str(path)!r} has the arrays {some(list(arrays)) or 'none'}, "
-                    f"and lacks {'id' if 'id' not in arrays else 'label'}: {_SAVED}; "
-                    "docs/labels.md has an example"
-                )
-            ids, labels = arrays["id"], arrays["label"]
+            found = {name: arrays[name] for name in arrays if name in ("id", "label")}
+            names = list(arrays)
     except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, TypeError) as error:
         raise _unreadable(path, error) from error
+    if missing := [name for name in ("id", "label") if name not in found]:
+        raise DataError(
+            f"config.{KEY}={str(path)!r} has the arrays {some(names) or 'none'}, and lacks "
+            f"{' and '.join(missing)}: {_SAVED}; docs/labels.md has an example"
+        )
+    ids, labels = found["id"], found["label"]
     if ids.ndim != 1 or ids.dtype.kind not in "iuUS":
         raise DataError(
             f"id of {path} is {ids.dtype}{list(ids.shape)}: strings or whole numbers of [n] are "
@@ -177,9 +178,10 @@ def _of_array(path: pathlib.Path) -> LabelFile:
     except (ValueError, OSError, EOFError) as error:
         raise _unreadable(path, error) from error
     try:
-        ids = beside.read_text("utf-8").split("\n")[:-1]
+        text = beside.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{beside} cannot be read: {error}") from error
+    ids = text.removesuffix("\n").split("\n") if text else []
     if labels.shape != (len(ids),):
         raise DataError(
             f"config.{KEY}={str(path)!r} is of shape {list(labels.shape)}, and {beside} has "

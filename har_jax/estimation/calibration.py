@@ -53,12 +53,19 @@ def calibrated(
       probabilities: ``[n, K]``, of the training examples; rows of NaN where nothing is known.
       labels: ``[n]``, as trained on.
       fold: ``[n]``, by whose model each was held out; -1 where nothing is known.
+
+    Raises:
+      ValueError: if a row of a fold has a number that is negative or not finite, or 0 only.
     """
     found = np.full(probabilities.shape, np.nan)
     temperatures = {}
     for part in np.unique(fold[fold >= 0]).tolist():
         rows = np.flatnonzero(fold == part)
         known = np.asarray(probabilities[rows], np.float64)
+        good = np.all((known >= 0) & np.isfinite(known), axis=1) & np.any(known > 0, axis=1)
+        if not np.all(good):
+            row = int(np.argmin(good))
+            raise ValueError(f"row {rows[row]} of fold {part} is no probabilities: {known[row]}")
         temperatures[str(part)] = temperature(known, labels[rows])
         found[rows] = scaled(known, temperatures[str(part)])
     return found, temperatures

@@ -9,7 +9,6 @@ same command goes on where it was cut, and skips what is complete.
 
 import argparse
 import os
-import pathlib
 import platform
 import shlex
 import sys
@@ -26,7 +25,7 @@ from har_jax.reproduce.figures import command
 from har_jax.reproduce.grid import Grid, Scale
 from har_jax.reproduce.tables import TABLES, UNIFORM, paper
 from har_jax.system import starting
-from har_jax.system.arguments import Parser, positive_integer
+from har_jax.system.arguments import Parser, folder_of, positive_integer
 from har_jax.system.files import write_json, write_text
 from har_jax.system.terminal import guard_output, stop
 
@@ -56,7 +55,7 @@ def _grid(options: argparse.Namespace) -> Grid:
     settings = options.settings.split(",") if options.settings else list(table.settings)
     if unknown := [setting for setting in settings if setting not in table.settings]:
         stop(f"--settings={unknown[0]} is unknown: {options.table} has {', '.join(table.settings)}")
-    folder = pathlib.Path(os.path.expanduser(options.workdir)) / f"{options.table}-{options.scale}"
+    folder = folder_of("--workdir", options.workdir) / f"{options.table}-{options.scale}"
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     return Grid(table, SCALES[options.scale], settings, seeds, folder, options.data_dir)
 

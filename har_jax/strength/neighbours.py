@@ -1,5 +1,6 @@
 """Every example's own neighbourhood, in a space of features."""
 
+import operator
 from collections.abc import Iterator
 
 import numpy as np
@@ -41,7 +42,8 @@ def neighbour_statistics(
 
     Raises:
       ValueError: if shapes do not fit, features are not finite, a space has no validation example,
-        errors are outside of [0, 1], or smoothing is negative or not finite.
+        a validation example is none of the n or comes twice, neighbours is not positive, errors are
+        outside of [0, 1], or smoothing is negative or not finite.
 
     Example:
       >>> angle = np.array([0.0, 0.1, 0.25, 2.0])
@@ -62,9 +64,10 @@ def neighbour_statistics(
             "validation examples"
         )
     errors = checked_errors(validation_errors, smoothing)
-    if neighbours < 1:
+    if operator.index(neighbours) < 1:
         raise ValueError(f"neighbours={neighbours} must be positive")
     count = len(features)
+    _refuse_others(validation, count)
     known = np.full(count, np.nan)
     known[validation] = errors
     of_space = np.zeros(count, np.int64) if spaces is None else as_ids("spaces", spaces)
@@ -80,6 +83,17 @@ def neighbour_statistics(
     return statistics_of(
         np.arange(count), frequency * count, looked_at, wrong, errors, smoothing, frequency
     )
+
+
+def _refuse_others(validation: Integer[np.ndarray, " m"], count: int) -> None:
+    if np.any(outside := (validation < 0) | (validation >= count)):
+        raise ValueError(
+            f"validation has {validation[np.argmax(outside)]}, and there are {count} examples, "
+            "from 0 on"
+        )
+    numbers, times = np.unique(validation, return_counts=True)
+    if np.any(times > 1):
+        raise ValueError(f"validation has {numbers[np.argmax(times)]} more than once")
 
 
 def _of_space(
@@ -110,5 +124,8 @@ def _similarities(
 
 def unit_rows(features: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
     """Rows of length one; those of length 0 stay."""
+    largest = np.abs(features).max(axis=1, keepdims=True, initial=0)
+    # By a power of two, which rounds nothing: squares of what is left neither vanish nor overflow.
+    features = np.ldexp(features, -np.frexp(largest)[1])
     lengths = np.linalg.norm(features, axis=1, keepdims=True)
     return features / np.where(lengths > 0, lengths, 1)

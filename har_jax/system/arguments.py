@@ -1,6 +1,8 @@
-"""Arguments of commands that train many times, read by argparse."""
+"""Arguments of commands; of those that train many times read by argparse."""
 
 import argparse
+import os
+import pathlib
 from typing import NoReturn
 
 from har_jax.system.terminal import stop
@@ -19,6 +21,13 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         stop(f"{message}; --help says more")
+
+
+def folder_of(flag: str, given: str) -> pathlib.Path:
+    """Where results go; ends the program with one line where that is an address."""
+    if "://" in given:
+        stop(f"{flag}={given} is an address: take a folder of this machine")
+    return pathlib.Path(os.path.expanduser(given))
 
 
 def positive_integer(text: str) -> int:

@@ -2,7 +2,7 @@
 
 import ast
 import dataclasses
-import math
+import sys
 from collections.abc import Sequence
 
 from har_jax.config import ConfigError, own
@@ -134,6 +134,6 @@ def _number(flag: str, text: str) -> float:
         number = None
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise ConfigError(f"{flag}: {text} is no number")
-    if not math.isfinite(number) or number < 0:
+    if not 0 <= number <= sys.float_info.max:
         raise ConfigError(f"{flag}: {text} is impossible: it must be finite, and 0 or more")
     return number

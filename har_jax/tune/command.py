@@ -11,8 +11,6 @@ and skips what is complete.
 """
 
 import argparse
-import os
-import pathlib
 from collections.abc import Sequence
 
 from absl import flags, logging
@@ -20,7 +18,7 @@ from ml_collections.config_dict import ConfigDict
 
 from har_jax.config import ConfigError, command_line, overrides
 from har_jax.system import starting
-from har_jax.system.arguments import Parser, positive_integer
+from har_jax.system.arguments import Parser, folder_of, positive_integer
 from har_jax.system.terminal import stop
 from har_jax.tune.candidates import (
     Candidates,
@@ -47,7 +45,7 @@ def main(arguments: Sequence[str]) -> None:
     from har_jax.tune.tuning import tune
 
     default = f"runs/tune/{given.file.stem}"
-    workdir = pathlib.Path(os.path.expanduser(options.workdir or default))
+    workdir = folder_of("--workdir", options.workdir or default)
     seeds = [given.config.seed] if options.seeds is None else options.seeds
     with in_one_line():
         tune(

@@ -10,6 +10,7 @@ from har_jax.system.files import write_json, write_text
 from har_jax.system.lock import locked
 from har_jax.tune.candidates import Candidates
 from har_jax.tune.choice import choose
+from har_jax.tune.earlier import kept
 from har_jax.tune.scores import scores
 from har_jax.tune.trials import Trials
 from har_jax.tune.written import command, config_file, remarks, summary, table
@@ -75,13 +76,15 @@ def tune(
             "seeds": list(seeds),
             "methods": methods,
         }
+        before, said = kept(workdir / "tuned.json", told)
+        told["methods"] = methods = {**before, **methods}
         write_json(workdir / "tuned.json", told)
         write_text(workdir / "tuned.py", config_file(given.file, given.changes, methods))
     print(f"\n{score} on {fraction:g} of the training set, held out with its labels, in percent,")
     print(f"at seed {', '.join(map(str, seeds))}, ± standard error; * is chosen:\n")
     print(table(methods))
     chance = 1 / len(source.class_names) if score == "mean_per_class" else None
-    for remark in remarks(methods, chance=chance):
+    for remark in [*remarks(methods, chance=chance), *said]:
         print(f"har_jax: warning: {remark}")
-    names = dict.fromkeys([*given.config.methods, *(each.method for each in tuned)])
+    names = dict.fromkeys([*given.config.methods, *(each["method"] for each in methods.values())])
     print(f"\n{command(workdir / 'tuned.py', given.config.methods, tuple(names))}")

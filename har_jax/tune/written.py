@@ -23,12 +23,13 @@ def summary(
       seeds: ``[S]``.
 
     Returns:
-      ``key``, ``chosen``, ``edge``, ``runs``, how many they were, and of every value ``value``,
-      ``mean``, ``standard_error``, ``by_seed``, and ``failed``, the seeds without a score; None in
-      place of NaN.
+      ``method``, as a config names it, ``key``, ``chosen``, ``edge``, ``runs``, how many they were,
+      and of every value ``value``, ``mean``, ``standard_error``, ``by_seed``, and ``failed``, the
+      seeds without a score; None in place of NaN.
     """
     failed = np.isnan(scores)
     return {
+        "method": of.method,
         "key": of.key,
         "chosen": of.values[choice.best],
         "edge": choice.edge,

@@ -1,12 +1,12 @@
 """What ``python -m har_jax.reproduce --figure=NAME`` does."""
 
 import argparse
-import os
 import pathlib
 from collections.abc import Callable, Mapping
 
 from har_jax.reproduce.figures import losses, per_class, runs, strengths, theory
 from har_jax.reproduce.figures.written import Drawn, write
+from har_jax.system.arguments import folder_of
 
 _STRENGTHS = (0.1, 0.3, 1.0, 3.0)
 
@@ -52,7 +52,7 @@ def draw(options: argparse.Namespace) -> None:
       ConfigError: if a config is impossible.
       StageError: if runs are not what the figure is of.
     """
-    folder = pathlib.Path(os.path.expanduser(options.workdir)) / options.figure
+    folder = folder_of("--workdir", options.workdir) / options.figure
     for name, drawn in FIGURES[options.figure](options).items():
         write(folder, name, drawn)
 
@@ -63,7 +63,7 @@ def _seeds(options: argparse.Namespace) -> range:
 
 def _runs(options: argparse.Namespace, of: tuple[float, ...], seeds) -> list[runs.Made]:
     if options.runs:
-        return runs.existing([pathlib.Path(os.path.expanduser(each)) for each in options.runs])
+        return runs.existing([folder_of("--runs", each) for each in options.runs])
     config = pathlib.Path(options.config).stem
-    folder = pathlib.Path(os.path.expanduser(options.workdir)) / "figures" / config
+    folder = folder_of("--workdir", options.workdir) / "figures" / config
     return runs.make(options.config, folder, seeds, of, options.jobs)
