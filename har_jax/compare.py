@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     if (output / "stage.json").exists():
         stop(f"--output={output} is a folder of a run: take another")
     try:
-        folders = [folder_of("RUNS", each) for each in options.runs]
+        folders = [folder_of("RUN", each) for each in options.runs]
         runs = [run for folder in folders for run in read_runs(folder)]
         title = f"{' and '.join(options.runs)}" if len(folders) < 4 else f"{len(folders)} runs"
         lines = report(runs, output / "index.html", title=title, missing={})

@@ -256,11 +256,8 @@ def test_two_branches_are_two_networks_that_share_all_but_their_ends(name):
     seen_last = branch(1, {**flat, **changed})["batch_stats"]
     chex.assert_trees_all_close(seen_last, after["batch_stats"], rtol=1e-4, atol=1e-5)
 
-    plain, branched = (
-        jax.jit(lambda v, x, network=network: network.apply(v, x, train=False))
-        for network in (one, two)
-    )
-    predicted = branched(variables, images)
+    plain = jax.jit(lambda v, x: one.apply(v, x, train=False))
+    predicted = jax.jit(lambda v, x: two.apply(v, x, train=False))(variables, images)
     summed = sum(plain(branch(number, flat), images) for number in (0, 1)) + flat[bias]
     np.testing.assert_allclose(predicted, summed, rtol=1e-3, atol=1e-4)
 

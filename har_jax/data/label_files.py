@@ -23,6 +23,7 @@ KEY = "data.labels"
 IDS = "ids.txt"
 """The ids of a training set in its order, one a line, as runs leave them beside ``labels.npy``."""
 
+_NEEDED = ("id", "label")  # columns, or arrays
 _NUMBER = re.compile(r"[0-9]{1,9}")  # which fits into 32 bits
 _SAVED = "save arrays id and label, of [n] each, with numpy.savez"
 
@@ -126,18 +127,17 @@ def read_label_file(given: str) -> LabelFile:
 
 
 def _of_table(path: pathlib.Path) -> LabelFile:
-    needed = ("id", "label")
-    is_header = lambda names: names.issuperset(needed)
+    is_header = lambda names: names.issuperset(_NEEDED)
     ids, labels, places = [], [], []
     with open_table(path, KEY, is_header) as (columns, _, rows):
         names = [name.strip().lower() for name in columns]
         counts = collections.Counter(names)
-        if any(counts[name] != 1 for name in needed):
+        if any(counts[name] != 1 for name in _NEEDED):
             raise DataError(
                 f"config.{KEY}={str(path)!r} has the columns {some(list(columns)) or 'none'}: its "
                 "first line has to name one id and one label"
             )
-        at_id, at_label = map(names.index, needed)
+        at_id, at_label = map(names.index, _NEEDED)
         for line, row in rows:
             ids.append(row[at_id].strip())
             labels.append(row[at_label].strip())
@@ -148,11 +148,11 @@ def _of_table(path: pathlib.Path) -> LabelFile:
 def _of_arrays(path: pathlib.Path) -> LabelFile:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays if name in ("id", "label")}
+            found = {name: arrays[name] for name in arrays if name in _NEEDED}
             names = list(arrays)
     except (ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError, TypeError) as error:
         raise _unreadable(path, error) from error
-    if missing := [name for name in ("id", "label") if name not in found]:
+    if missing := [name for name in _NEEDED if name not in found]:
         raise DataError(
             f"config.{KEY}={str(path)!r} has the arrays {some(names) or 'none'}, and lacks "
             f"{' and '.join(missing)}: {_SAVED}; docs/labels.md has an example"

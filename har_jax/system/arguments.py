@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def folder_of(flag: str, given: str) -> pathlib.Path:
-    """Where results go; ends the program with one line where that is an address."""
+    """A folder of this machine; ends the program with one line if an address was given."""
     if "://" in given:
         stop(f"{flag}={given} is an address: take a folder of this machine")
     return pathlib.Path(os.path.expanduser(given))

@@ -5,17 +5,16 @@ import pathlib
 from collections.abc import Mapping
 from typing import Any
 
-_TERMS = ("config", "changes", "score", "fraction", "seeds")
-
 
 def kept(
-    file: pathlib.Path, told: Mapping[str, Any]
+    file: pathlib.Path, terms: Mapping[str, Any], methods: Mapping[str, Mapping[str, Any]]
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Of an earlier ``tuned.json`` the methods that a new one does not choose for again.
 
     Args:
       file: The earlier one; there need not be one.
-      told: What is to be written in its place.
+      terms: What else is to be written in its place, by which choices are comparable.
+      methods: What is to be said of each that was chosen for now.
 
     Returns:
       What was said of each of these methods, if it was tuned on the same terms, and remarks on what
@@ -23,9 +22,9 @@ def kept(
     """
     if not file.exists():
         return {}, []
-    before, methods = json.loads(file.read_text()), told["methods"]
-    alike = json.loads(json.dumps({term: told[term] for term in _TERMS}))
-    if others := [term for term in _TERMS if before[term] != alike[term]]:
+    before = json.loads(file.read_text())
+    as_read = json.loads(json.dumps(terms))  # of which tuples are lists
+    if others := [term for term in terms if before[term] != as_read[term]]:
         why = f"with other {' and '.join(others)}"
         return {}, [_lost(name, why) for name in before["methods"] if name not in methods]
     keys = {each["key"] for each in methods.values()}

@@ -68,17 +68,16 @@ def tune(
                     "lower config.optimizer.learning_rate"
                 )
             methods[each.name] = summary(each, choice, shares, seeds)
-        told = {
+        terms = {
             "config": str(given.file.resolve()),
             "changes": given.changes,
             "score": score,
             "fraction": fraction,
             "seeds": list(seeds),
-            "methods": methods,
         }
-        before, said = kept(workdir / "tuned.json", told)
-        told["methods"] = methods = {**before, **methods}
-        write_json(workdir / "tuned.json", told)
+        before, said = kept(workdir / "tuned.json", terms, methods)
+        methods = {**before, **methods}
+        write_json(workdir / "tuned.json", {**terms, "methods": methods})
         write_text(workdir / "tuned.py", config_file(given.file, given.changes, methods))
     print(f"\n{score} on {fraction:g} of the training set, held out with its labels, in percent,")
     print(f"at seed {', '.join(map(str, seeds))}, ± standard error; * is chosen:\n")
